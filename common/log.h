@@ -1,0 +1,15 @@
+// Structured logs: one line per event, `key=value` fields, to standard error through spdlog.
+// Thread-safe. Call InitLogging once, first thing in main.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <string_view>
+
+namespace baton {
+
+// Sets the process' log format. `role` ("router", "decode", …) stands in every line; `level` is one of
+// trace, debug, info, warn, error (an unknown name falls back to info and says so in a warning).
+void InitLogging(std::string_view role, std::string_view level);
+
+}  // namespace baton

@@ -1,0 +1,26 @@
+#include "common/log.h"
+
+#include <gtest/gtest.h>
+
+namespace baton {
+namespace {
+
+TEST(LogTest, LinesCarryRoleAndFields) {
+  testing::internal::CaptureStderr();
+  InitLogging("decode", "info");
+  spdlog::info("msg=\"hello\" request_id={}", 7);
+  spdlog::debug("hidden");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("level=info role=decode"), std::string::npos) << text;
+  EXPECT_NE(text.find("msg=\"hello\" request_id=7"), std::string::npos) << text;
+  EXPECT_EQ(text.find("hidden"), std::string::npos) << text;
+}
+
+TEST(LogTest, UnknownLevelIsSaidAndTreatedAsInfo) {
+  testing::internal::CaptureStderr();
+  InitLogging("router", "loud");
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("found=\"loud\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace baton
