@@ -1,21 +1,21 @@
-// BATON_CHECK: for what cannot happen unless the program is wrong. On in release builds; prints where
-// and why, then aborts. Anything an input can cause is an absl::Status instead.
+// BATON_CHECK: for what cannot happen unless the program is wrong. On in release builds; prints
+// where and why, then aborts. Anything an input can cause is an absl::Status instead.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
 
-#define BATON_CHECK(condition)                                                              \
-  do {                                                                                      \
-    if (!(condition)) [[unlikely]] {                                                        \
-      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition);    \
-      std::abort();                                                                         \
-    }                                                                                       \
+#define BATON_CHECK(condition)                                                           \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]] {                                                     \
+      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                      \
+    }                                                                                    \
   } while (0)
 
 // Returns the absl::Status of `expression` from the enclosing function unless it is OK.
-#define BATON_RETURN_IF_ERROR(expression)                  \
-  do {                                                     \
+#define BATON_RETURN_IF_ERROR(expression)                                          \
+  do {                                                                             \
     if (auto baton_status = (expression); !baton_status.ok()) return baton_status; \
   } while (0)
 

@@ -8,15 +8,20 @@
 namespace baton {
 
 void InitLogging(std::string_view role, std::string_view level) {
-  auto logger = std::make_shared<spdlog::logger>("baton", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%e level=%l role=" + std::string(role) + " pid=%P %v");
+  auto logger =
+      std::make_shared<spdlog::logger>("baton", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%e level=%l role=" + std::string(role) +
+                      " pid=%P %v");
   const std::string name(level);
   const auto parsed = spdlog::level::from_str(name);
   logger->set_level(parsed == spdlog::level::off && name != "off" ? spdlog::level::info : parsed);
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(logger);
   if (parsed == spdlog::level::off && name != "off") {
-    spdlog::warn("msg=\"unknown log level, using info\" wanted=\"trace|debug|info|warn|error|off\" found=\"{}\"", name);
+    spdlog::warn(
+        "msg=\"unknown log level, using info\" wanted=\"trace|debug|info|warn|error|off\" "
+        "found=\"{}\"",
+        name);
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace baton {
 
-// Sets the process' log format. `role` ("router", "decode", …) stands in every line; `level` is one of
-// trace, debug, info, warn, error (an unknown name falls back to info and says so in a warning).
+// Sets the process' log format. `role` ("router", "decode", …) stands in every line; `level` is one
+// of trace, debug, info, warn, error (an unknown name falls back to info and says so in a warning).
 void InitLogging(std::string_view role, std::string_view level);
 
 }  // namespace baton

@@ -1,0 +1,135 @@
+// The seam between the services and a device. A Backend owns one loaded model on one device (a GPU,
+// or the CPU's threads) and makes runners for it. services/ sees these interfaces and nothing below
+// them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/generation.h"
+#include "kernels/kv/kv_layout.h"
+#include "kernels/models/model_config.h"
+
+namespace baton {
+
+// A sequence that joins the decode batch: its prompt's K/V is in `pages`, `token` was sampled last
+// and is not yet in the KV cache.
+struct RowJoin {
+  int slot = 0;  // Row of the batch, 0 <= slot < max_rows; free until now.
+  uint64_t row_id =
+      0;  // Echoed in results, so that a late result is never taken for the slot's next owner.
+  TokenId token = 0;       // Input of the row's first step.
+  int position = 0;        // Position of `token` = number of tokens already in the cache.
+  int max_new_tokens = 1;  // Tokens to sample in decode; the row finishes with kLength after them.
+  KvPageTable pages;       // Enough for position + max_new_tokens tokens.
+  SamplingParams sampling;
+  std::vector<TokenId> stop_ids;  // At most kMaxStopIds; sampling one finishes the row with kStop.
+};
+inline constexpr int kMaxStopIds = 16;
+
+// What changes before a step. Rows not named go on by themselves: the runner keeps token, position
+// and state.
+struct StepInput {
+  std::vector<RowJoin> joins;
+  std::vector<int> leaves;  // Slots to drop (cancelled); slots of rows that finished by themselves
+                            // are free already.
+};
+
+struct RowResult {
+  int slot = 0;
+  uint64_t row_id = 0;
+  SampledToken sampled;
+  FinishReason finish = FinishReason::kNone;  // kStop or kLength: the row has left the batch.
+};
+
+struct StepOutput {
+  uint64_t step = 0;            // 1, 2, … in submission order.
+  std::vector<RowResult> rows;  // One per row that ran, by slot.
+  double device_seconds = 0;    // Time of the step on the device.
+  double distinct_experts =
+      0;  // Mean over MoE layers of experts that were active; 0 if not counted.
+};
+
+// Runs decode steps. One owner thread. Submit enqueues and never waits for the device; up to
+// max_in_flight() steps may be submitted before their Await.
+class DecodeRunner {
+ public:
+  virtual ~DecodeRunner() = default;
+  virtual int max_rows() const = 0;
+  virtual int max_in_flight() const = 0;
+  // InvalidArgument: a join names a used slot, too few pages or an unknown page. A failed step
+  // (Internal) leaves no row in the batch; the runner is usable again after Reset() unless that
+  // fails too.
+  virtual absl::Status Submit(const StepInput& input) = 0;
+  virtual absl::StatusOr<StepOutput> Await() = 0;  // The oldest submitted step.
+  virtual absl::Status Reset() = 0;  // Drops all rows and in-flight steps after an error.
+};
+
+// A stretch of one prompt: computes positions [begin, begin + tokens.size()) and writes their K/V
+// into `pages`. Everything before `begin` is in the pages already.
+struct PrefillChunk {
+  absl::Span<const TokenId> tokens;  // 1 .. max_chunk_tokens().
+  int begin = 0;
+  const KvPageTable* pages = nullptr;
+  void* kv_base =
+      nullptr;  // Base of the arena that `pages` index: own memory or an imported mapping.
+  const KvLayout* layout = nullptr;  // Of that arena.
+  bool sample = false;               // Last chunk: sample the first token.
+  SamplingParams sampling;
+  std::vector<float>* logits =
+      nullptr;  // If set with `sample`: the last position's logits [vocab], for checks.
+};
+
+// Runs prompt chunks. One owner thread; RunChunk returns when the chunk's K/V writes are complete
+// and visible to the arena's owner.
+class PrefillRunner {
+ public:
+  virtual ~PrefillRunner() = default;
+  virtual int max_chunk_tokens() const = 0;
+  // The first token if chunk.sample, else nullopt.
+  virtual absl::StatusOr<std::optional<SampledToken>> RunChunk(const PrefillChunk& chunk) = 0;
+};
+
+// Memory for a KV arena that another process can map. Owner: the decode process.
+class KvMemory {
+ public:
+  virtual ~KvMemory() = default;
+  virtual void* base() const = 0;
+  virtual uint64_t size_bytes() const = 0;
+};
+
+struct DecodeRunnerOptions {
+  int max_rows = 32;
+  KvLayout layout;          // From Backend::MakeKvLayout.
+  void* kv_base = nullptr;  // The arena.
+  int max_context_tokens =
+      0;  // Longest sequence (page-table capacity); 0 = the model's max_positions.
+};
+
+struct PrefillRunnerOptions {
+  int max_chunk_tokens = 512;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const ModelConfig& config() const = 0;
+  virtual std::string name() const = 0;         // "cpu" or "cuda".
+  virtual std::string device_uuid() const = 0;  // Host identity for the CPU, GPU UUID for CUDA.
+  virtual uint64_t weights_fingerprint() const = 0;
+  // The layout of an arena with the given page counts in this backend's tile format.
+  virtual KvLayout MakeKvLayout(uint32_t full_pages, uint32_t window_pages) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<DecodeRunner>> MakeDecodeRunner(
+      const DecodeRunnerOptions& options) = 0;
+  virtual absl::StatusOr<std::unique_ptr<PrefillRunner>> MakePrefillRunner(
+      const PrefillRunnerOptions& options) = 0;
+};
+
+}  // namespace baton

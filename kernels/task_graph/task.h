@@ -1,0 +1,41 @@
+// The unit of work: the same 32 bytes on the host, in the CPU interpreter and in the megakernel.
+// Ids only, no addresses, so that the bytes can be dumped, compared and checked.
+//
+// Counters only grow. A task runs once every wait w holds: counter[w.counter] >= w.producers *
+// step, with step = 1, 2, … since the counters were zeroed. When done it adds one to `signal`.
+// Nothing is reset between steps.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/task_graph/op_table.h"
+
+namespace baton {
+
+inline constexpr uint16_t kNoCounter = 0xffff;
+
+struct TaskWait {
+  uint16_t counter = kNoCounter;
+  uint16_t producers =
+      0;  // Signals a step: derived by the builder from who signals, never typed by hand.
+};
+
+struct alignas(16) Task {
+  OpKind op = OpKind::kEmbed;
+  uint8_t part = 0;  // GateUp: 0 = first half of the active experts, 1 = second half.
+  uint16_t layer = 0;
+  uint32_t begin =
+      0;  // Owned units [begin, end): of 8 output rows (Router, QkvRope, OutputProj, Down, LmHead),
+  uint32_t end = 0;  // of one expert row (GateUp); unused by Embed, Attention, AttentionMerge and
+                     // Sample, whose share follows from the worker's index and the live rows.
+  TaskWait waits[2];
+  uint16_t signal = kNoCounter;
+  uint16_t buffer_epoch = 0;  // Which copy of the layer-rotated buffers (x, router logits, hidden)
+                              // the task reads: layer % 3.
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(Task) == 32);
+static_assert(std::is_trivially_copyable_v<Task>);
+
+}  // namespace baton
