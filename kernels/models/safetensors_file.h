@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "kernels/models/dtype.h"
 #include "kernels/models/mapped_file.h"
 #include "kernels/models/safetensors_header.h"
@@ -46,7 +47,7 @@ class SafetensorsFile {
   std::string path_;
   MappedFile file_;
   SafetensorsHeader header_;
-  absl::flat_hash_map<std::string_view, size_t> entry_by_name_;  // Keys point into header_.
+  absl::flat_hash_map<absl::string_view, size_t> entry_by_name_;  // Keys point into header_.
 };
 
 }  // namespace baton

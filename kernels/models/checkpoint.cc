@@ -1,0 +1,109 @@
+#include "kernels/models/checkpoint.h"
+
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "kernels/models/fingerprint.h"
+#include "kernels/models/mapped_file.h"
+#include "kernels/models/quoted.h"
+#include "kernels/models/shard_index.h"
+#include "kernels/models/weight_binder.h"
+
+namespace baton {
+namespace {
+
+using Files = std::vector<std::unique_ptr<SafetensorsFile>>;
+
+absl::Status ApplyWindow(int window_keys, ModelConfig& config) {
+  if (window_keys < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("window override: want at least 1 key, found ", window_keys));
+  }
+  if (config.window_keys == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "window override ", window_keys, ": want a model with sliding layers, found none"));
+  }
+  config.window_keys = window_keys;
+  return absl::OkStatus();
+}
+
+// The index and the headers of its files say the same.
+absl::Status CheckIndex(const ShardIndex& index, const Files& files,
+                        const std::string& index_path) {
+  for (const auto& [tensor, file_id] : index.file_of) {
+    if (files[file_id]->Find(tensor) != nullptr) continue;
+    return absl::InvalidArgumentError(absl::StrCat(files[file_id]->path(), ": tensor ",
+                                                   Quoted(tensor), " is missing, but ", index_path,
+                                                   " says that it is here"));
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (const SafetensorsEntry& entry : files[i]->entries()) {
+      const auto found = index.file_of.find(entry.name);
+      if (found != index.file_of.end() && found->second == static_cast<int>(i)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          files[i]->path(), ": tensor ", Quoted(entry.name), " is here, but not in ", index_path));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Files> OpenShards(const std::string& model_dir, const MappedFile& text,
+                                 const std::string& index_path) {
+  const std::string_view index_json(reinterpret_cast<const char*>(text.data()), text.byte_count());
+  BATON_ASSIGN_OR_RETURN(const ShardIndex index, ParseShardIndex(index_json, index_path));
+  Files files;
+  for (const std::string& name : index.files) {
+    auto file = SafetensorsFile::Open(absl::StrCat(model_dir, "/", name));
+    if (absl::IsNotFound(file.status())) {
+      return absl::NotFoundError(
+          absl::StrCat(file.status().message(), " (named in ", index_path, ")"));
+    }
+    BATON_RETURN_IF_ERROR(file.status());
+    files.push_back(*std::move(file));
+  }
+  BATON_RETURN_IF_ERROR(CheckIndex(index, files, index_path));
+  return files;
+}
+
+// model.safetensors goes before an index, as with Hugging Face.
+absl::StatusOr<Files> OpenFiles(const std::string& model_dir) {
+  auto single = SafetensorsFile::Open(absl::StrCat(model_dir, "/model.safetensors"));
+  if (single.ok()) {
+    Files files;
+    files.push_back(*std::move(single));
+    return files;
+  }
+  if (!absl::IsNotFound(single.status())) return single.status();
+  const std::string index_path = absl::StrCat(model_dir, "/model.safetensors.index.json");
+  const absl::StatusOr<MappedFile> index = MappedFile::Open(index_path);
+  if (absl::IsNotFound(index.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        model_dir, ": want model.safetensors or model.safetensors.index.json, found neither"));
+  }
+  BATON_RETURN_IF_ERROR(index.status());
+  return OpenShards(model_dir, *index, index_path);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& model_dir,
+                                                             const CheckpointOptions& options) {
+  std::unique_ptr<Checkpoint> checkpoint(new Checkpoint);
+  BATON_ASSIGN_OR_RETURN(checkpoint->config_, LoadModelConfig(model_dir));
+  if (options.window_keys.has_value()) {
+    BATON_RETURN_IF_ERROR(ApplyWindow(*options.window_keys, checkpoint->config_));
+  }
+  BATON_ASSIGN_OR_RETURN(checkpoint->files_, OpenFiles(model_dir));
+  BATON_ASSIGN_OR_RETURN(checkpoint->weights_,
+                         WeightBinder(checkpoint->config_, checkpoint->files_, model_dir).Bind());
+  if (options.read_ahead) {
+    for (const auto& file : checkpoint->files_) file->ReadAhead();
+  }
+  checkpoint->weights_.fingerprint = ComputeFingerprint(checkpoint->config_, checkpoint->weights_);
+  return checkpoint;
+}
+
+}  // namespace baton
