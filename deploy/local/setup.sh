@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by ./quickstart and ./run-tests; sourced, not run. Messages, packages, steps that stop on Ctrl-C.
 
 say() { printf '%s\n' "== $*"; }

@@ -1,0 +1,73 @@
+# shellcheck shell=bash
+# Starts and stops Baton's processes on this machine; sourced by ./quickstart and the scripts beside it, after setup.sh.
+# Callers set log_dir.
+
+: "${log_dir:=}"
+stack_pids=()   # In the order of their start.
+stack_names=()
+address=""      # Set by start_service: host:port of the service it started.
+
+port_is_free() {
+  ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
+}
+
+# Prints 127.0.0.1:PORT, or port 0, which lets the process pick, when PORT is taken.
+loopback() {
+  if port_is_free "$1"; then echo "127.0.0.1:$1"; else echo "127.0.0.1:0"; fi
+}
+
+# start_service NAME PROGRAM ARGS...: starts it in a process group of its own, with its log in log_dir, and waits until
+# it says `listening address=...`. It gets SIGTERM if this script dies first.
+start_service() {
+  local name=$1 waited=0 pid
+  shift
+  mkdir -p "$log_dir"
+  set -m
+  setpriv --pdeathsig TERM "$@" </dev/null >"$log_dir/$name.out" 2>"$log_dir/$name.log" &
+  pid=$!
+  set +m
+  stack_pids+=("$pid")
+  stack_names+=("$name")
+  while ! grep -q '^listening address=' "$log_dir/$name.out"; do
+    if ! kill -0 "$pid" 2>/dev/null; then
+      tail -n 5 "$log_dir/$name.log" >&2
+      fail "$name ended while it started: its last words are above, all of them in $log_dir/$name.log."
+    fi
+    waited=$((waited + 1))
+    [ "$waited" -lt "${start_limit_tenths:-600}" ] ||
+      fail "$name did not start within $((${start_limit_tenths:-600} / 10)) s: see $log_dir/$name.log."
+    sleep 0.1
+  done
+  address=$(sed -n 's/^listening address=\([^ ]*\).*/\1/p' "$log_dir/$name.out")
+  say "$name listens on $address (pid $pid, log $log_dir/$name.log)"
+}
+
+# Ends the processes in the reverse order of their start: the router lets requests finish, then the workers go.
+stop_stack() {
+  local index pid tenths
+  for ((index = ${#stack_pids[@]} - 1; index >= 0; index--)); do
+    pid=${stack_pids[index]}
+    kill -TERM "$pid" 2>/dev/null || continue
+    for ((tenths = 0; tenths < 100; tenths++)); do
+      kill -0 "$pid" 2>/dev/null || break
+      sleep 0.1
+    done
+    if kill -KILL "$pid" 2>/dev/null; then say "${stack_names[index]} did not stop within 10 s and was killed"; fi
+    wait "$pid" 2>/dev/null || true
+  done
+  stack_pids=()
+  stack_names=()
+}
+
+# Waits until one of the processes ends, which none should.
+watch_stack() {
+  local index
+  while :; do
+    for index in "${!stack_pids[@]}"; do
+      kill -0 "${stack_pids[index]}" 2>/dev/null ||
+        fail "${stack_names[index]} ended by itself: see $log_dir/${stack_names[index]}.log."
+    done
+    sleep 1 &
+    wait $! || true
+  done
+}
