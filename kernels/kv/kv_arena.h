@@ -165,11 +165,15 @@ class KvArena {
   bool HoldsAll(const KvSequencePages& pages, KvPageState state, uint64_t lease_id) const;
   void SetState(const KvSequencePages& pages, KvPageState state, uint64_t lease_id);
   void SetLeaseState(uint64_t lease_id, Lease& lease, KvPageState state);
-  void FreePages(Group& group, const KvPages& pages);
+  void FreePages(const KvSequencePages& pages);
+  void FreePage(KvGroup group, PageId page);
   LeaseMap::iterator EndLease(LeaseMap::iterator lease);
   bool MayFree(const Lease& lease) const;
+  absl::Status CheckGroup(KvGroup group) const;
+  absl::Status CheckLeases() const;
 
   KvArenaOptions options_;
+  KvArenaDescriptor descriptor_;  // For ValidateLease; incarnation and layout only.
   std::array<Group, kKvGroupCount> groups_;
   LeaseMap leases_;
   std::unordered_set<std::string> writers_;

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "kernels/kv/kv_arena_descriptor.h"
 
@@ -56,6 +57,10 @@ class KvTransport {
   };
   virtual absl::StatusOr<KvSelfTestResult> SelfTest(KvMemory& memory,
                                                     const SelfTestRange& range) const = 0;
+
+  // Copies between host memory and memory of this kind, whole and at once; for checks of contents.
+  virtual absl::Status CopyIn(void* to, absl::Span<const char> bytes) const = 0;
+  virtual absl::Status CopyOut(const void* from, absl::Span<char> bytes) const = 0;
 };
 
 }  // namespace baton
