@@ -203,8 +203,9 @@ class SocketExporter : public KvExporter {
   }
 
   void Drop(std::list<Connection>::iterator connection) {
-    const Connection dropped = std::move(*connection);
+    Connection dropped = std::move(*connection);
     connections_.erase(connection);
+    dropped.fd = UniqueFd();
     if (!dropped.mapped()) return;
     --peer_count_;
     if (MappedCount(dropped.incarnation) == 0) Report(KvPeerEvent::Kind::kGone, dropped);
@@ -234,6 +235,10 @@ absl::StatusOr<std::unique_ptr<KvExporter>> KvExporter::Start(KvExporterOptions 
     return absl::InvalidArgumentError(
         absl::StrCat("KV memory: wanted ", options.descriptor.size_bytes, " bytes for the layout",
                      ", found ", options.memory->size_bytes()));
+  const std::string uuid = options.transport->device_uuid();
+  if (!uuid.empty() && uuid != options.descriptor.device_uuid)
+    return absl::InvalidArgumentError(absl::StrCat("arena device: wanted the transport's ", uuid,
+                                                   ", found ", options.descriptor.device_uuid));
   BATON_ASSIGN_OR_RETURN(KvExportHandle handle, options.transport->Export(*options.memory));
   BATON_ASSIGN_OR_RETURN(KvListener listener, ListenOnRandomName());
   return std::make_unique<SocketExporter>(std::move(options), std::move(listener),

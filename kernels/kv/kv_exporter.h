@@ -40,7 +40,8 @@ class KvExporter {
   // Connected peers at once; more are refused with ResourceExhausted.
   static constexpr int kMaxPeers = 64;
 
-  // Errors of the transport's Export, Internal for those of the socket.
+  // InvalidArgument: the memory's size or the device is not what the descriptor says. Errors of the
+  // transport's Export; Internal for those of the socket.
   static absl::StatusOr<std::unique_ptr<KvExporter>> Start(KvExporterOptions options);
   virtual ~KvExporter() = default;  // Tells peers to unmap and waits for them, at most a second.
 

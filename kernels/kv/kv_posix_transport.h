@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -14,6 +15,7 @@ namespace baton {
 class KvPosixTransport : public KvTransport {
  public:
   std::string_view kind() const override;
+  std::string device_uuid() const override { return ""; }
   absl::Status CheckAvailable() const override { return absl::OkStatus(); }
   // Pages of memory are taken from the machine when first touched.
   absl::StatusOr<std::unique_ptr<KvMemory>> Allocate(uint64_t size_bytes) const override;

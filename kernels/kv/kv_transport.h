@@ -32,6 +32,8 @@ class KvTransport {
  public:
   virtual ~KvTransport() = default;
   virtual std::string_view kind() const = 0;  // "posix_shm", "cuda_ipc".
+  // Of its GPU, as the arena's descriptor must say it; empty for host memory.
+  virtual std::string device_uuid() const = 0;
 
   // FailedPrecondition, with the reason, where this machine or process cannot use it.
   virtual absl::Status CheckAvailable() const = 0;
