@@ -2,7 +2,6 @@
 # Starts and stops Baton's processes on this machine; sourced by ./quickstart and the scripts beside it, after setup.sh.
 # Callers set log_dir.
 
-: "${log_dir:=}"
 stack_pids=()   # In the order of their start.
 stack_names=()
 address=""      # Set by start_service: host:port of the service it started.
