@@ -66,7 +66,7 @@ std::string One(const std::string& shape, const std::string& offsets) {
   return Object(Entry("t", "F32", shape, offsets));
 }
 
-std::vector<Malformed> MalformedHeaders() {
+std::vector<Malformed> MalformedJson() {
   const std::string a = Entry("a", "F32", "[2]", "[0,8]");
   return {
       {"not json", "{\"t\":", 0, "not valid JSON"},
@@ -97,6 +97,12 @@ std::vector<Malformed> MalformedHeaders() {
        "found an array"},
       {"unknown dtype", Object(Entry("t", "F31", "[1]", "[0,4]")), 4,
        "tensor \"t\": unknown dtype \"F31\""},
+  };
+}
+
+std::vector<Malformed> MalformedLayouts() {
+  const std::string a = Entry("a", "F32", "[2]", "[0,8]");
+  return {
       {"shape is a number", One("4", "[0,16]"), 16, "key shape: found a number"},
       {"shape is an object", One("{}", "[0,4]"), 4, "found an object"},
       {"shape of strings", One(R"(["1"])", "[0,4]"), 4, "found a string"},
@@ -126,8 +132,8 @@ std::vector<Malformed> MalformedHeaders() {
   };
 }
 
-TEST(SafetensorsHeader, RefusesEachMalformedHeader) {
-  for (const Malformed& test_case : MalformedHeaders()) {
+void ExpectRefused(const std::vector<Malformed>& cases) {
+  for (const Malformed& test_case : cases) {
     const std::string data(test_case.data_bytes, 'x');
     const auto header = Parse(SafetensorsBytes(Padded(test_case.json), data));
     ASSERT_FALSE(header.ok()) << test_case.what;
@@ -136,6 +142,10 @@ TEST(SafetensorsHeader, RefusesEachMalformedHeader) {
         << test_case.what;
   }
 }
+
+TEST(SafetensorsHeader, RefusesMalformedJson) { ExpectRefused(MalformedJson()); }
+
+TEST(SafetensorsHeader, RefusesLayoutsThatDoNotFit) { ExpectRefused(MalformedLayouts()); }
 
 TEST(SafetensorsHeader, RefusesMisalignedData) {
   const auto header = Parse(SafetensorsBytes(Padded(One("[1]", "[0,4]")) + "  ", "xxxx"));
