@@ -6,10 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <list>
 #include <thread>
 #include <utility>
@@ -28,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 // For an importer to say hello, and to finish its self-test.
 constexpr std::chrono::seconds kStageTimeout{5};
 constexpr std::chrono::seconds kStopTimeout{1};
+constexpr int kAcceptRetryMs = 100;
 constexpr int kMaxConnections = KvExporter::kMaxPeers + 16;
 
 // Stages of a connection. kTesting is one connection's at a time: all importers test on the same
@@ -119,7 +119,11 @@ class SocketExporter : public KvExporter {
 
   void Accept() {
     UniqueFd fd(accept4(listener_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd.valid()) return;
+    if (!fd.valid()) {
+      // Out of descriptors: the caller stays in the queue, and this thread must not spin on it.
+      if (errno == EMFILE || errno == ENFILE) poll(nullptr, 0, kAcceptRetryMs);
+      return;
+    }
     absl::Status status = CheckSameUser(fd.get());
     if (status.ok() && connections_.size() >= kMaxConnections) status = TooManyPeers();
     if (!status.ok()) {
@@ -157,7 +161,7 @@ class SocketExporter : public KvExporter {
       status = absl::FailedPreconditionError(absl::StrCat("KV arena incarnation: wanted ",
                                                           hello->arena_incarnation, ", found ",
                                                           options_.incarnation));
-    if (status.ok() && peer_count_ >= kMaxPeers) status = TooManyPeers();
+    if (status.ok() && PastHelloCount() >= kMaxPeers) status = TooManyPeers();
     if (!status.ok()) {
       SendPacket(connection.fd.get(), EncodeAnswer(status)).IgnoreError();
       return false;
@@ -194,6 +198,11 @@ class SocketExporter : public KvExporter {
       ++peer_count_;
       if (!SendPacket(it->fd.get(), EncodeAnswer(absl::OkStatus()), memory_fd_).ok()) Drop(it);
     }
+  }
+
+  int PastHelloCount() const {
+    return std::count_if(connections_.begin(), connections_.end(),
+                         [](const Connection& c) { return c.stage != Stage::kHello; });
   }
 
   int MappedCount(std::string_view incarnation) const {

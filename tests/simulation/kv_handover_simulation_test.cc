@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{100};
 constexpr int kBusyTicks = 400;
 constexpr int kDrainTicks = 6000;
-constexpr int kSeedCount = 2000;
+constexpr bool kSanitized = sizeof(BATON_SANITIZED) > 1;
+constexpr int kSeedCount = kSanitized ? 200 : 2000;
 constexpr int kMaxDrainTicks = 3;  // Work of a dead process that its device still finishes.
 
 struct Rules {
