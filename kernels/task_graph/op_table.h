@@ -4,37 +4,33 @@
 // x [rows, hidden] is the residual stream. Every worker owns fixed rows of every matrix, in units
 // of 8 output rows (16-row matrix tiles are two units), and keeps them for the life of the model:
 // no queues, no atomics, no split over K between workers. Ops of a worker's list in a layer, with
-// what they wait for and publish:
+// what they wait for and publish. Each names all it needs, even what an earlier task of the same
+// list waited for, so that an interpreter may overlap neighbours:
 //
-//   Embed          x = embedding[token] for the owned rows of x; every worker reads the embedding
-//   rows itself. Router         logits of the owned experts: norm(x) . W_r. waits x;        signals
-//   router QkvRope        owned rows of q, k, v; RoPE; appends k, v to the pages and to the new-key
-//   buffers.
-//                                                                                 waits x; signals
-//                                                                                 qkv
-//   GateUp         for each active expert, owned rows of gate and up: h = silu(gate) * up. The
-//   worker selects the top-k
-//                  itself from the router logits (ties to the lowest id), so all workers agree
-//                  without a hop. Split in two tasks so that attention's hops hide behind the
-//                  first.             waits router;   signals hidden (the second)
-//   Attention      partial softmax of (row, kv head, split) over cached keys; split bounds depend
-//   on the row's own
-//                  length only.                                                   waits qkv;
-//                  signals partial
-//   AttentionMerge (row, query head): merges splits in split order and the step's own new key.
-//   waits partial; signals merged OutputProj     owned rows of o_proj, kept locally. waits merged
-//   Down           owned rows of down for each active expert in ascending id, score applied in
-//   fp32, plus the kept
-//                  attention part: x += attn, then x += ffn (two roundings).        waits hidden;
-//                  signals x (next layer)
-//   LmHead         final norm and owned vocabulary rows; running maximum of logit or of logit / T +
-//   Gumbel, and log-sum-exp.
-//                                                                                 waits x; signals
-//                                                                                 head
-//   Sample         (row): merges the workers' maxima in worker order, applies stop ids and limits,
-//   advances the row.
-//                                                                                 waits head;
-//                                                                                 signals step
+//   Embed           x = embedding[token] for the owned columns of x. Waits for nothing: a step
+//                   starts when the last has ended. Signals x of layer 0.
+//   Router          Logits of the owned experts: norm(x) . W_r. Waits x; signals router.
+//                   Sparse layers only; owned by the workers with the least other work.
+//   QkvRope         Owned rows of q, k, v; RoPE; appends k, v to the pages and to the new-key
+//                   buffers. Waits x; signals qkv.
+//   GateUp          For each active expert, owned rows of gate and up: h = silu(gate) * up. The
+//                   worker selects the top-k itself from the router logits (ties to the lowest
+//                   id), so all workers agree without a hop. Parts 0 and 1 are halves of the active
+//                   experts, so that attention's hops hide behind them; part 2 is the dense network
+//                   or the shared expert. Waits x and (parts 0, 1) router; the worker's last one
+//                   signals hidden.
+//   Attention       Partial softmax of (row, kv head, split) over cached keys; split bounds depend
+//                   on the row's own length only. Waits qkv; signals partial.
+//   AttentionMerge  (row, query head): merges splits in split order and the step's own new key.
+//                   Waits partial; signals merged.
+//   OutputProj      Owned rows of o_proj, kept locally. Waits merged.
+//   Down            Owned rows of down for each active expert in ascending id, score applied in
+//                   fp32, plus the kept attention part: x += attn, then x += ffn (two roundings).
+//                   Waits hidden; signals x of the next layer.
+//   LmHead          Final norm and owned vocabulary rows; running maximum of logit or of logit / T
+//                   + Gumbel, and log-sum-exp. Waits x; signals head.
+//   Sample          (row): merges the workers' maxima in worker order, applies stop ids and limits,
+//                   advances the row. Waits head; signals step.
 #pragma once
 
 #include <cstdint>

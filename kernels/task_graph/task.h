@@ -15,6 +15,9 @@ namespace baton {
 
 inline constexpr uint16_t kNoCounter = 0xffff;
 
+// Copies of the buffers that rotate with the layer: x, router logits, hidden.
+inline constexpr int kBufferCopies = 3;
+
 struct TaskWait {
   uint16_t counter = kNoCounter;
   uint16_t producers =
@@ -23,16 +26,19 @@ struct TaskWait {
 
 struct alignas(16) Task {
   OpKind op = OpKind::kEmbed;
-  uint8_t part = 0;  // GateUp: 0 = first half of the active experts, 1 = second half.
+  uint8_t part = 0;  // GateUp: a GateUpPart (graph_shape.h): 0 and 1 = halves of the active routed
+                     // experts, 2 = the dense network or the shared expert.
   uint16_t layer = 0;
-  uint32_t begin =
-      0;  // Owned units [begin, end): of 8 output rows (Router, QkvRope, OutputProj, Down, LmHead),
-  uint32_t end = 0;  // of one expert row (GateUp); unused by Embed, Attention, AttentionMerge and
-                     // Sample, whose share follows from the worker's index and the live rows.
+  // Owned units [begin, end): of 8 output rows (Embed, Router, QkvRope, OutputProj, Down, LmHead;
+  // for Embed and Down, of the hidden dimension), of one row of gate and up (GateUp). Unused by
+  // Attention, AttentionMerge and Sample, whose share follows from the worker's index and the live
+  // rows. Never empty where used: a worker that owns nothing of a matrix has no task there.
+  uint32_t begin = 0;
+  uint32_t end = 0;
   TaskWait waits[2];
   uint16_t signal = kNoCounter;
   uint16_t buffer_epoch = 0;  // Which copy of the layer-rotated buffers (x, router logits, hidden)
-                              // the task reads: layer % 3.
+                              // the task uses: layer % 3. Down writes x to the next copy.
   uint32_t reserved = 0;
 };
 static_assert(sizeof(Task) == 32);
