@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "kernels/models/weight_set.h"
+#include "kernels/models/checkpoint.h"
 
 namespace baton {
 
@@ -16,7 +16,10 @@ struct BackendOptions {
                               // is present, else cpu.
   std::string dtype = "bfloat16";  // bfloat16 | float32 (CPU only: the reference mode).
   int threads = 0;                 // CPU worker threads; 0 = all cores.
-  bool decode_only = false;        // CUDA: pack only what the role needs.
+  // CPU: which compiled inner loops run: auto (the best this processor has) | portable | avx2 |
+  // avx512.
+  std::string instruction_set = "auto";
+  bool decode_only = false;  // CUDA: pack only what the role needs.
   bool prefill_only = false;
 };
 

@@ -1,0 +1,62 @@
+// Runs a Backend through an oracle's prompts, prefill and decode in this process, and says how far
+// it is from the reference: the logic of `baton check --oracle`. One thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/check/oracle.h"
+
+namespace baton {
+
+struct OracleCheckOptions {
+  // The backend computes as the reference's float32 run does: then every greedy token must agree
+  // and logits within kFloat32Limit. Else it is judged as bfloat16.
+  bool float32 = false;
+  int chunk_tokens = 512;  // Of the prefill.
+  // Makes memory for the arena on the backend's device; host memory if unset.
+  std::function<absl::StatusOr<std::unique_ptr<KvMemory>>(uint64_t size_bytes)> make_kv_memory;
+};
+
+// Largest relative L2 distance of float32 logits from the reference's.
+inline constexpr double kFloat32Limit = 1e-3;
+// Largest distance of bfloat16 logits from the reference's float32 ones, in units of the distance
+// of the reference's own bfloat16 ones; the median over prompts counts.
+inline constexpr double kBfloat16Ratio = 1.25;
+
+struct OraclePromptResult {
+  int prompt_tokens = 0;
+  double relative_l2 = 0;            // Of our logits from the reference's float32 ones.
+  double reference_relative_l2 = 0;  // Of the reference's bfloat16 ones from those; 0 without them.
+  int greedy_equal = 0;              // Leading greedy tokens equal to the reference's float32 ones.
+  int greedy_count = 0;
+  int first_difference = -1;  // Index of the first token that differs; -1 if none does.
+  double gap = 0;             // The reference's top-2 gap there.
+  // A gap that the dtype's error can bridge: twice the largest difference of a single logit, at the
+  // last position of any of the oracle's prompts, from the reference's float32 run; ours or the
+  // reference's own in bfloat16. The largest of all prompts, as another expert may be chosen at any
+  // position. 0 in float32.
+  double allowed_gap = 0;
+  std::vector<TokenId> greedy;  // Ours.
+
+  bool greedy_ok() const { return first_difference < 0 || gap <= allowed_gap; }
+};
+
+struct OracleReport {
+  std::vector<OraclePromptResult> prompts;
+  double median_ratio = 0;  // Of relative_l2 / reference_relative_l2; 0 without bfloat16 runs.
+  bool passed = false;
+};
+
+absl::StatusOr<OracleReport> CheckAgainstOracle(Backend& backend,
+                                                const std::vector<OraclePrompt>& prompts,
+                                                const OracleCheckOptions& options);
+
+// ||a - b|| / ||b||; vectors of one length.
+double RelativeL2(const std::vector<float>& a, const std::vector<float>& b);
+
+}  // namespace baton
