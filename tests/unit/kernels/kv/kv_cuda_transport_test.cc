@@ -74,7 +74,7 @@ TEST_F(KvCudaTransportTest, RefusesWhatCannotBeOpened) {
   other_gpu.device_uuid = "GPU-none";
   ExpectRefused(other_gpu, "wanted the owner's GPU GPU-none");
   KvArenaDescriptor short_handle = Descriptor();
-  short_handle.ipc_handle = "x";
+  short_handle.ipc_handle.resize(1);
   ExpectRefused(short_handle, "wanted 64 bytes, found 1");
   ExpectRefused(Descriptor(), "cudaIpcOpenMemHandle");
   EXPECT_TRUE(transport_->Allocate(4096).ok());

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,9 @@ class PeerProcess {
     EXPECT_EQ(pipe2(to_child, O_CLOEXEC), 0);
     EXPECT_EQ(pipe2(from_child, O_CLOEXEC), 0);
     std::vector<char*> argv;
-    const std::string program = BATON_BINARY_DIR "/tests/kv_peer_process";
+    // Beside the test itself, wherever both were copied.
+    const std::string program =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kv_peer_process";
     argv.push_back(const_cast<char*>(program.c_str()));
     for (const std::string& argument : arguments)
       argv.push_back(const_cast<char*>(argument.c_str()));
