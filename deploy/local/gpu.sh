@@ -44,6 +44,7 @@ need_gpus() {
 serve_pair() {
   start_service router build/bin/baton-router --model="$model" --listen="127.0.0.1:$router_port" \
     --prefill_workers="$1" --decode_workers="$2"
+  wait_for_workers "$address" 2
   cat <<TXT
 
 Serving $model on $address. In another terminal:

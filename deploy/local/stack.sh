@@ -41,6 +41,18 @@ start_service() {
   say "$name listens on $address (pid $pid, log $log_dir/$name.log)"
 }
 
+# wait_for_workers ROUTER COUNT: until the router sees COUNT workers ready.
+wait_for_workers() {
+  local tenths ready
+  for ((tenths = 0; tenths < 300; tenths++)); do
+    ready=$(build/bin/baton status --router="$1" --json 2>/dev/null | grep -o '"state": *"ready"' | wc -l) || true
+    [ "$ready" -lt "$2" ] || return 0
+    sleep 0.1
+  done
+  build/bin/baton status --router="$1" >&2 || true
+  fail "the router saw $ready of $2 workers ready after 30 s: their states are above, logs in $log_dir."
+}
+
 # Ends the processes in the reverse order of their start: the router lets requests finish, then the workers go.
 stop_stack() {
   local index pid tenths
