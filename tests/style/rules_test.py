@@ -79,7 +79,11 @@ TREE_SAMPLES = {
           "services/decode/CMakeLists.txt": "baton_library(d SOURCES a.cc DEPS k gRPC::grpc++)"}]),
     tree_rules.every_source_has_its_test: (
         [{"common/a.cc": ""}], [{"common/a.cc": "", "tests/unit/common/a_test.cc": ""},
-                               {"services/router/main.cc": ""}]),
+                               {"services/router/main.cc": ""},
+                               {"common/a.cc": "", "tests/unit/b_test.cc": "// Also tests: common/c.cc, common/a.cc"}]),
+    tree_rules.named_sources_exist: (
+        [{"tests/unit/a_test.cc": "// Also tests: common/gone.cc"}],
+        [{"tests/unit/a_test.cc": "// Also tests: common/a.cc", "common/a.cc": ""}]),
     tree_rules.exceptions_are_needed: ([{ROUTER: ""}], [{ROUTER: "", "services/router/main.cc": ""}]),
     tree_rules.every_unit_test_has_its_source: (
         [{"tests/unit/common/a_test.cc": ""}], [{"tests/unit/common/a_test.cc": "", "common/a.h": ""}]),

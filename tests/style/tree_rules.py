@@ -19,14 +19,30 @@ def _is_source(path):
     return path.startswith(SOURCE_FOLDERS) and path.endswith((".cc", ".cu"))
 
 
+_ALSO = re.compile(r"^// Also tests: (.+)$", re.MULTILINE)
+
+
+def _named_by_tests(files):
+    """{source: test} from lines `// Also tests: kernels/a.cc, kernels/b.cc` of the tests."""
+    return {source.strip(): path for path, text in files.items() if path.startswith("tests/")
+            for line in _ALSO.findall(text) for source in line.split(",")}
+
+
 def every_source_has_its_test(files):
+    named = _named_by_tests(files)
     for path in files:
-        if not _is_source(path) or path in TESTED_ELSEWHERE:
+        if not _is_source(path) or path in TESTED_ELSEWHERE or path in named:
             continue
         stem = os.path.splitext(path)[0]
         wanted = f"tests/unit/{stem}_test.cc"
         if wanted not in files and f"tests/unit/{stem}_test.cu" not in files:
-            yield path, 1, f"has no test; wanted {wanted}"
+            yield path, 1, f"has no test; wanted {wanted}, or a test that says `// Also tests: {path}`"
+
+
+def named_sources_exist(files):
+    for source, path in _named_by_tests(files).items():
+        if source not in files:
+            yield path, 1, f"says that it also tests {source}, which does not exist"
 
 
 def exceptions_are_needed(files):
@@ -86,5 +102,5 @@ def readme_links_exist(files):
                     yield path, number, f"links to {target}, which does not exist"
 
 
-ALL = (every_source_has_its_test, exceptions_are_needed, every_unit_test_has_its_source, every_source_is_built,
-       readme_in_each_top_folder, readme_links_exist)
+ALL = (every_source_has_its_test, named_sources_exist, exceptions_are_needed, every_unit_test_has_its_source,
+       every_source_is_built, readme_in_each_top_folder, readme_links_exist)
