@@ -99,10 +99,13 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& 
   BATON_ASSIGN_OR_RETURN(checkpoint->files_, OpenFiles(model_dir));
   BATON_ASSIGN_OR_RETURN(checkpoint->weights_,
                          WeightBinder(checkpoint->config_, checkpoint->files_, model_dir).Bind());
-  if (options.read_ahead) {
-    for (const auto& file : checkpoint->files_) file->ReadAhead();
-  }
+  // The fingerprint touches tens of thousands of pages far apart: without read-around for each.
+  for (const auto& file : checkpoint->files_) file->mapping().ExpectScatteredReads();
   checkpoint->weights_.fingerprint = ComputeFingerprint(checkpoint->config_, checkpoint->weights_);
+  for (const auto& file : checkpoint->files_) {
+    file->mapping().ExpectSequentialReads();
+    if (options.read_ahead) file->mapping().ReadAhead();
+  }
   return checkpoint;
 }
 

@@ -72,6 +72,14 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), byte_count_);
 }
 
+void MappedFile::ExpectScatteredReads() const {
+  madvise(const_cast<std::byte*>(data_), byte_count_, MADV_RANDOM);
+}
+
+void MappedFile::ExpectSequentialReads() const {
+  madvise(const_cast<std::byte*>(data_), byte_count_, MADV_NORMAL);
+}
+
 void MappedFile::ReadAhead() const {
   madvise(const_cast<std::byte*>(data_), byte_count_, MADV_WILLNEED);
 }

@@ -25,7 +25,10 @@ class MappedFile {
   const std::byte* data() const { return data_; }
   uint64_t byte_count() const { return byte_count_; }
 
-  // Asks the kernel to start reading the whole file; a hint without an error.
+  // Hints to the kernel, without errors: a fault reads its own page only, or also those after it
+  // (as after Open); start reading the whole file now.
+  void ExpectScatteredReads() const;
+  void ExpectSequentialReads() const;
   void ReadAhead() const;
 
  private:

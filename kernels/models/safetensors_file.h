@@ -38,8 +38,8 @@ class SafetensorsFile {
   // another dtype.
   absl::StatusOr<TensorView> Tensor(std::string_view name) const;
 
-  // See MappedFile::ReadAhead.
-  void ReadAhead() const { file_.ReadAhead(); }
+  // For hints about the reads to come.
+  const MappedFile& mapping() const { return file_; }
 
  private:
   SafetensorsFile(std::string path, MappedFile file, SafetensorsHeader header);

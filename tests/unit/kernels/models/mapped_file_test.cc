@@ -23,6 +23,9 @@ TEST(MappedFile, ShowsTheBytesOfTheFile) {
   WriteFileBytes(directory.File("f"), "some bytes");
   const auto file = MappedFile::Open(directory.File("f"));
   ASSERT_TRUE(file.ok()) << file.status();
+  file->ExpectScatteredReads();
+  EXPECT_EQ(Text(*file), "some bytes");
+  file->ExpectSequentialReads();
   file->ReadAhead();
   EXPECT_EQ(Text(*file), "some bytes");
 }
