@@ -87,13 +87,12 @@ absl::Status AddedVocabulary::Add(const JsonView& element, const BpeModel& model
 
 absl::Status AddedVocabulary::BuildTries(const Normalizer& normalizer) {
   for (size_t index = 0; index < tokens_.size(); ++index) {
-    const AddedToken& token = tokens_[index];
-    if (!token.normalized) {
-      raw_.Insert(token.content, index);
-      continue;
+    AddedToken& token = tokens_[index];
+    token.spelling = token.content;
+    if (token.normalized) {
+      BATON_ASSIGN_OR_RETURN(token.spelling, normalizer.Normalize(token.content));
     }
-    BATON_ASSIGN_OR_RETURN(const std::string content, normalizer.Normalize(token.content));
-    normalized_.Insert(content, index);
+    (token.normalized ? normalized_ : raw_).Insert(token.spelling, index);
   }
   return absl::OkStatus();
 }

@@ -24,6 +24,7 @@ namespace baton {
 struct AddedToken {
   TokenId id = 0;
   std::string content;
+  std::string spelling;      // What the id stands for: content, in normal form if `normalized`.
   bool single_word = false;  // Not within a word.
   bool lstrip = false;       // Takes the white space before it.
   bool rstrip = false;       // Takes the white space after it.

@@ -132,12 +132,13 @@ absl::Status BpeModel::ReadVocabulary(const JsonView& vocab) {
       return JsonView(entry.value(), absl::StrCat(vocab.path(), "[\"", entry.key(), "\"]"))
           .Refuse(wanted);
     };
-    if (!entry.value().is_number_unsigned() ||
-        entry.value().get<uint64_t>() > static_cast<uint64_t>(kMaxTokenId)) {
+    // A number above int64 reads as a negative one and is refused with them.
+    const int64_t number = entry.value().is_number_integer() ? entry.value().get<int64_t>() : -1;
+    if (number < 0 || number > kMaxTokenId) {
       return refuse(absl::StrCat("a whole number from 0 to ", kMaxTokenId));
     }
     if (entry.key().empty()) return refuse("a token with at least one character");
-    const size_t id = entry.value().get<uint64_t>();
+    const size_t id = static_cast<size_t>(number);
     if (id >= by_id.size()) by_id.resize(std::max(id + 1, by_id.size() * 2));
     if (by_id[id] != nullptr) return refuse("an id that no other token has");
     by_id[id] = &entry.key();

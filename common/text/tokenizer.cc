@@ -180,7 +180,7 @@ std::optional<TokenId> Tokenizer::TokenToId(std::string_view token) const {
 }
 
 const std::string* Tokenizer::IdToToken(TokenId id) const {
-  if (const AddedToken* added = added_.FindById(id)) return &added->content;
+  if (const AddedToken* added = added_.FindById(id)) return &added->spelling;
   return model_->IdToToken(id);
 }
 
