@@ -1,0 +1,72 @@
+#include "kernels/cuda/prefill/chunk_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace baton::prefill {
+namespace {
+
+// Sum over queries [begin, begin + tokens) of min(position + 1, window); window 0 = no limit.
+double VisibleKeys(const CostSegment& segment, int64_t window) {
+  const double begin = static_cast<double>(segment.begin);
+  const double end = begin + static_cast<double>(segment.tokens);
+  const auto triangle = [](double n) { return n * (n + 1) / 2; };
+  if (window <= 0) return triangle(end) - triangle(begin);
+  const double limit = static_cast<double>(window);
+  const double growing_begin = std::min(begin, limit);
+  const double growing_end = std::min(end, limit);
+  return triangle(growing_end) - triangle(growing_begin) +
+         ((end - growing_end) - (begin - growing_begin)) * limit;
+}
+
+// Experts that at least one of `tokens` tokens chooses when routing is uniform.
+double DistinctExperts(const ModelConfig& config, double tokens) {
+  if (config.expert_count == 0) return 0;
+  const double miss = 1.0 - double(config.experts_per_token) / config.expert_count;
+  return config.expert_count * (1.0 - std::pow(miss, tokens));
+}
+
+}  // namespace
+
+ChunkWork CountChunkWork(const ModelConfig& config, absl::Span<const CostSegment> segments) {
+  double tokens = 0;
+  for (const CostSegment& segment : segments) tokens += static_cast<double>(segment.tokens);
+  const double hidden = config.hidden;
+  const double query_width = double(config.query_heads) * config.head_dim;
+  const double kv_width = double(config.kv_heads) * config.head_dim;
+  ChunkWork work;
+  for (const LayerConfig& layer : config.layers) {
+    double weights = hidden * (2 * query_width + 2 * kv_width);  // Used by every token.
+    double expert_weights = 0;                                   // Of one expert.
+    double row_bytes = 2 * (6 * hidden + 3 * query_width + 4 * kv_width);
+    if (layer.dense) {
+      weights += 3.0 * layer.ffn_width * hidden;
+    } else {
+      weights += hidden * config.expert_count;
+      if (config.shared != SharedExperts::kNone) weights += 3.0 * config.shared_width * hidden;
+      expert_weights = 3.0 * config.expert_width * hidden;
+      row_bytes += 2.0 * config.experts_per_token * (4 * hidden + 2 * config.expert_width);
+    }
+    work.matrix_operations += 2 * tokens * (weights + config.experts_per_token * expert_weights);
+    work.weight_bytes += 2 * (weights + DistinctExperts(config, tokens) * expert_weights);
+    work.activation_bytes += tokens * row_bytes;
+    for (const CostSegment& segment : segments) {
+      const double keys = VisibleKeys(segment, layer.sliding ? config.window_keys : 0);
+      work.attention_operations += 4 * query_width * keys;
+    }
+  }
+  return work;
+}
+
+double EstimateChunkSeconds(const ModelConfig& config, absl::Span<const CostSegment> segments,
+                            const DeviceRates& rates) {
+  const ChunkWork work = CountChunkWork(config, segments);
+  // The products hide the reading of their weights, or are bound by it.
+  const double products = std::max(work.matrix_operations / rates.matrix_operations_per_second,
+                                   work.weight_bytes / rates.bytes_per_second);
+  return products + work.attention_operations / rates.attention_operations_per_second +
+         work.activation_bytes / rates.bytes_per_second +
+         rates.fixed_seconds_per_layer * config.layer_count;
+}
+
+}  // namespace baton::prefill

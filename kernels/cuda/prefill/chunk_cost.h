@@ -1,0 +1,41 @@
+// What a prefill chunk will cost on the device, for schedulers. Pure: counts of arithmetic and
+// bytes from the model's shape, times rates that a benchmark measured.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "kernels/models/model_config.h"
+
+namespace baton::prefill {
+
+// A stretch of a prompt: positions [begin, begin + tokens).
+struct CostSegment {
+  int64_t begin = 0;
+  int64_t tokens = 0;
+};
+
+// Multiply-adds count as two operations.
+struct ChunkWork {
+  double matrix_operations = 0;     // Projections, router, feed-forward networks.
+  double attention_operations = 0;  // Over visible keys only.
+  double weight_bytes = 0;          // Read at least once a chunk; experts by expected distinct use.
+  double activation_bytes = 0;      // Of the memory-bound steps between the products.
+
+  double operations() const { return matrix_operations + attention_operations; }
+};
+ChunkWork CountChunkWork(const ModelConfig& config, absl::Span<const CostSegment> segments);
+
+// Defaults: an H200 by its published and measured rates; replace by `prefill_bench`'s figures.
+struct DeviceRates {
+  double matrix_operations_per_second = 550e12;
+  double attention_operations_per_second = 400e12;
+  double bytes_per_second = 4.3e12;
+  double fixed_seconds_per_layer = 40e-6;  // Launches and the ends of waves.
+};
+
+// Expected seconds of a chunk. Grows with every added token, and with `begin` up to the window.
+double EstimateChunkSeconds(const ModelConfig& config, absl::Span<const CostSegment> segments,
+                            const DeviceRates& rates = {});
+
+}  // namespace baton::prefill

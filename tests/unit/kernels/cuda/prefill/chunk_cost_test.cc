@@ -1,0 +1,70 @@
+#include "kernels/cuda/prefill/chunk_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cuda/prefill/prefill_weights.h"
+
+namespace baton::prefill {
+namespace {
+
+double AttentionOf(const ModelConfig& config, int64_t begin, int64_t tokens) {
+  const CostSegment segment{begin, tokens};
+  return CountChunkWork(config, {&segment, 1}).attention_operations;
+}
+
+TEST(ChunkCost, CountsVisibleKeysLikeALoop) {
+  ModelConfig config = NorthMiniCodeConfig();
+  config.window_keys = 100;
+  for (const auto& [begin, tokens] : std::vector<std::pair<int, int>>{
+           {0, 1}, {0, 99}, {0, 100}, {0, 101}, {50, 80}, {99, 1}, {100, 1}, {300, 64}}) {
+    double keys = 0;
+    for (const LayerConfig& layer : config.layers) {
+      for (int q = begin; q < begin + tokens; ++q) {
+        keys += layer.sliding ? std::min(q + 1, 100) : q + 1;
+      }
+    }
+    EXPECT_DOUBLE_EQ(AttentionOf(config, begin, tokens), keys * 4 * 32 * 128)
+        << begin << "+" << tokens;
+  }
+}
+
+TEST(ChunkCost, MatrixWorkIsTwiceTheParametersUsedPerToken) {
+  const CostSegment segment{0, 1000};
+  const ChunkWork work = CountChunkWork(NorthMiniCodeConfig(), {&segment, 1});
+  // 2,768,343,040 parameters are used per token, 102,400 of them in norms.
+  EXPECT_DOUBLE_EQ(work.matrix_operations, 2.0 * 1000 * (2768343040.0 - 102400));
+}
+
+TEST(ChunkCost, SplittingAPromptKeepsItsWork) {
+  const ModelConfig config = NorthMiniCodeConfig();
+  EXPECT_DOUBLE_EQ(AttentionOf(config, 0, 6000) + AttentionOf(config, 6000, 4000),
+                   AttentionOf(config, 0, 10000));
+}
+
+TEST(ChunkCost, GrowsWithTokensAndWithThePrefix) {
+  const ModelConfig config = NorthMiniCodeConfig();
+  double last = 0;
+  for (const int64_t tokens : {1, 2, 64, 500, 512, 4096, 8192}) {
+    const CostSegment segment{0, tokens};
+    const double seconds = EstimateChunkSeconds(config, {&segment, 1});
+    EXPECT_GT(seconds, last) << tokens;
+    last = seconds;
+  }
+  const CostSegment late{100000, 8192};
+  EXPECT_GT(EstimateChunkSeconds(config, {&late, 1}), last);
+}
+
+TEST(ChunkCost, AShortChunkIsBoundByTheWeightsItReads) {
+  const ModelConfig config = NorthMiniCodeConfig();
+  const CostSegment segment{0, 256};
+  DeviceRates slow_memory, fast_memory;
+  fast_memory.bytes_per_second = 2 * slow_memory.bytes_per_second;
+  EXPECT_LT(EstimateChunkSeconds(config, {&segment, 1}, fast_memory),
+            0.65 * EstimateChunkSeconds(config, {&segment, 1}, slow_memory));
+}
+
+}  // namespace
+}  // namespace baton::prefill

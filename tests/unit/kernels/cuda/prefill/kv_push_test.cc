@@ -1,0 +1,33 @@
+#include "kernels/cuda/prefill/kv_push.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace baton::prefill {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(KvPush, JoinsPagesThatFollowEachOtherOnBothSides) {
+  EXPECT_THAT(PlanPageRuns({0, 1, 2, 3, 4}, {10, 11, 20, 21, 23}, 0, 4),
+              ElementsAre(PageRun{0, 10, 2}, PageRun{2, 20, 2}, PageRun{4, 23, 1}));
+}
+
+TEST(KvPush, TakesOnlyTheAskedPages) {
+  EXPECT_THAT(PlanPageRuns({0, 1, 2, 3}, {5, 6, 7, 8}, 1, 2), ElementsAre(PageRun{1, 6, 2}));
+  EXPECT_THAT(PlanPageRuns({0, 1}, {5, 6}, 1, 0), IsEmpty());
+}
+
+TEST(KvPush, WrapsRingsOfDifferentSizes) {
+  // Logical pages 3, 4, 5: slots 0, 1, 2 of a ring of three, 3, 0, 1 of a ring of four.
+  EXPECT_THAT(PlanPageRuns({7, 8, 9}, {1, 2, 3, 4}, 3, 5),
+              ElementsAre(PageRun{7, 4, 1}, PageRun{8, 1, 2}));
+}
+
+TEST(KvPush, HasNothingToDoForAGroupWithoutPages) {
+  EXPECT_THAT(PlanPageRuns({}, {}, 0, 5), IsEmpty());
+}
+
+}  // namespace
+}  // namespace baton::prefill
