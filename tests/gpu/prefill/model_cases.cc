@@ -1,0 +1,284 @@
+// The whole engine: bit equality of chunked, packed and whole prompts when pinned, and logits
+// against Hugging Face's on the shipped checkpoints.
+//
+// Also tests: kernels/cuda/prefill/cuda_prefill_runner.cc
+// Also tests: kernels/cuda/prefill/prefill_buffers.cc
+// Also tests: kernels/cuda/prefill/prefill_engine.cc
+// Also tests: kernels/cuda/prefill/prefill_engine_layers.cc
+// Also tests: kernels/cuda/prefill/prefill_weights.cc
+// Also tests: kernels/cuda/prefill/random_fill.cu
+// Also tests: kernels/cuda/prefill/stage_timer.cc
+// Also tests: kernels/cuda/prefill/weight_uploader.cc
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/prefill/cuda_prefill_runner.h"
+#include "kernels/cuda/prefill/prefill_engine.h"
+#include "kernels/models/checkpoint.h"
+#include "nlohmann/json.hpp"
+#include "tests/gpu/prefill/gpu_case.h"
+#include "tests/gpu/prefill/paged_arena.h"
+
+namespace baton::prefill {
+namespace {
+
+std::vector<bool> SlidingLayers(const ModelConfig& config) {
+  std::vector<bool> sliding;
+  for (const LayerConfig& layer : config.layers) sliding.push_back(layer.sliding);
+  return sliding;
+}
+
+// An engine, an arena full of poison, and pages for a few prompts.
+struct Rig {
+  ModelConfig config;
+  std::unique_ptr<PrefillEngine> engine;
+  KvLayout layout;
+  std::unique_ptr<DeviceArray<std::byte>> arena;
+  std::unique_ptr<PageSource> full, window;
+
+  KvPageTable Pages(int tokens, int chunk) {
+    return {full->Take(FullPagesFor(tokens)),
+            window->Take(WindowPagesFor(tokens, config.window_keys, chunk))};
+  }
+  KvTarget target() const { return {arena->get(), &layout}; }
+};
+
+Rig MakeRig(const ModelConfig& config, std::shared_ptr<const PrefillWeights> weights,
+            const PrefillEngineOptions& options, uint32_t pages) {
+  Rig rig;
+  rig.config = config;
+  auto engine = PrefillEngine::Create(config, std::move(weights), options);
+  MUST(engine.status());
+  rig.engine = std::move(*engine);
+  rig.layout = MakeTestLayout(
+      {SlidingLayers(config), config.kv_heads, config.head_dim, pages, pages, config.window_keys});
+  rig.arena = std::make_unique<DeviceArray<std::byte>>(rig.layout.total_bytes());
+  rig.full = std::make_unique<PageSource>(pages, 1);
+  rig.window = std::make_unique<PageSource>(pages, 2);
+  return rig;
+}
+
+// Runs one prompt in chunks; returns the last logits.
+std::vector<float> RunPrompt(Rig& rig, const std::vector<TokenId>& prompt, const KvPageTable& pages,
+                             int chunk) {
+  std::vector<float> logits;
+  for (int begin = 0; begin < int(prompt.size()); begin += chunk) {
+    const int count = std::min<int>(chunk, int(prompt.size()) - begin);
+    PrefillSegment segment;
+    segment.tokens = absl::MakeConstSpan(prompt).subspan(begin, count);
+    segment.begin = begin;
+    segment.pages = &pages;
+    segment.sample = begin + count == int(prompt.size());
+    segment.logits = &logits;
+    MUST(rig.engine->RunSegments({&segment, 1}, rig.target()).status());
+  }
+  return logits;
+}
+
+// The sequence's K/V of all layers as one string of bytes.
+std::vector<std::byte> Cached(const Rig& rig, const KvPageTable& pages, int first, int tokens) {
+  const std::vector<std::byte> arena = rig.arena->Download();
+  std::vector<std::byte> out;
+  for (int layer = 0; layer < rig.config.layer_count; ++layer) {
+    const int begin = rig.config.layers[layer].sliding ? first : 0;
+    for (int position = begin; position < tokens; ++position) {
+      for (int tile = 0; tile < 2 * rig.config.kv_heads; ++tile) {
+        for (int unit = 0; unit < rig.config.head_dim / 8; ++unit) {
+          const uint64_t at = UnitOffset(rig.layout, pages, {layer, tile, position, unit});
+          out.insert(out.end(), arena.begin() + at, arena.begin() + at + 16);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (double(a[i]) - b[i]) * (double(a[i]) - b[i]);
+    norm += double(b[i]) * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+ModelConfig SmallConfig(int head_dim, bool softmax) {
+  ModelConfig config = NorthMiniCodeConfig();
+  config.hidden = 256;
+  config.layer_count = 5;
+  config.query_heads = 8;
+  config.kv_heads = 2;
+  config.head_dim = head_dim;
+  config.vocab = 1000;
+  config.layers.resize(5);
+  for (LayerConfig& layer : config.layers) layer.ffn_width = layer.dense ? 512 : 64;
+  config.expert_count = 16;
+  config.experts_per_token = 4;
+  config.expert_width = 64;
+  config.max_positions = 8192;
+  config.window_keys = 128;
+  if (softmax) {
+    config.router = RouterKind::kSoftmax;
+    config.shared = SharedExperts::kAverage;
+    config.shared_width = 96;
+    config.norm = NormKind::kLayerNorm;
+    config.logit_scale = 0.25f;
+  }
+  return config;
+}
+
+std::vector<TokenId> RandomPrompt(int tokens, int vocab, uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::vector<TokenId> prompt(tokens);
+  for (TokenId& token : prompt) token = static_cast<TokenId>(engine() % vocab);
+  return prompt;
+}
+
+// Whole, chunked and packed prompts. Pinned: equal bits; else: close.
+std::string CheckSplits(int head_dim, bool softmax, bool pinned) {
+  const ModelConfig config = SmallConfig(head_dim, softmax);
+  auto weights = PrefillWeights::Synthetic(config, 7);
+  MUST(weights.status());
+  std::shared_ptr<const PrefillWeights> shared = std::move(*weights);
+  PrefillEngineOptions options;
+  options.max_chunk_tokens = 1024;
+  options.max_segments = 4;
+  options.pinned = pinned;
+  Rig rig = MakeRig(config, shared, options, 120);
+  const int tokens = 421;
+  const std::vector<TokenId> prompt = RandomPrompt(tokens, config.vocab, 1);
+  const std::vector<TokenId> other = RandomPrompt(200, config.vocab, 2);
+  const KvPageTable whole_pages = rig.Pages(tokens, tokens);
+  const std::vector<float> whole = RunPrompt(rig, prompt, whole_pages, tokens);
+  for (const float logit : whole) {
+    if (!std::isfinite(logit)) return "a logit is not finite";
+  }
+  const int window_first = std::max(0, tokens - config.window_keys);
+  const std::vector<std::byte> whole_cache = Cached(rig, whole_pages, window_first, tokens);
+  const auto judge = [&](const std::vector<float>& logits, const KvPageTable& pages,
+                         const char* what) -> std::string {
+    const double distance = RelativeDistance(logits, whole);
+    if (!pinned) {
+      return distance < 0.05 ? "" : absl::StrCat(what, ": distance ", distance);
+    }
+    if (logits != whole) return std::string(what) + ": other bits in the logits";
+    return Cached(rig, pages, window_first, tokens) == whole_cache
+               ? ""
+               : std::string(what) + ": other bits in the cache";
+  };
+  for (const int chunk : {37, 64, 300}) {
+    const KvPageTable pages = rig.Pages(tokens, chunk);
+    const std::string wrong = judge(RunPrompt(rig, prompt, pages, chunk), pages, "chunked");
+    if (!wrong.empty()) return absl::StrCat(wrong, " at ", chunk);
+  }
+  const KvPageTable pages = rig.Pages(tokens, tokens), other_pages = rig.Pages(200, 200);
+  std::vector<float> logits;
+  PrefillSegment segments[2];
+  segments[0].tokens = other;
+  segments[0].pages = &other_pages;
+  segments[0].sample = true;
+  segments[1].tokens = prompt;
+  segments[1].pages = &pages;
+  segments[1].sample = true;
+  segments[1].logits = &logits;
+  auto sampled = rig.engine->RunSegments(segments, rig.target());
+  MUST(sampled.status());
+  const auto best = std::max_element(logits.begin(), logits.end());
+  if (!(*sampled)[0].has_value() || (*sampled)[1]->token != best - logits.begin()) {
+    return "greedy token is not the largest logit";
+  }
+  return judge(logits, pages, "packed");
+}
+
+std::vector<float> TensorFloats(const SafetensorsFile& file, const std::string& name) {
+  auto tensor = file.Tensor(name);
+  MUST(tensor.status());
+  std::vector<float> values(tensor->ElementCount());
+  CopyToFloat(*tensor, 0, tensor->ElementCount(), values.data());
+  return values;
+}
+
+struct OracleRun {
+  std::string model_dir;
+  std::string expected;  // Path without .json / .safetensors.
+  PrefillEngineOptions options;
+};
+
+// Median over the prompts of the distance to float32, at most 1.25 x the bfloat16 run's.
+std::string CheckOracle(const OracleRun& run) {
+  auto checkpoint = Checkpoint::Open(run.model_dir);
+  MUST(checkpoint.status());
+  auto expected = SafetensorsFile::Open(run.expected + ".safetensors");
+  MUST(expected.status());
+  std::ifstream stream(run.expected + ".json");
+  const nlohmann::json json = nlohmann::json::parse(stream, nullptr, false);
+  if (json.is_discarded()) return "cannot read " + run.expected + ".json";
+  const ModelConfig& config = (*checkpoint)->config();
+  auto weights = PrefillWeights::Upload(config, (*checkpoint)->weights());
+  MUST(weights.status());
+  Rig rig = MakeRig(config, std::move(*weights), run.options, 100);
+  std::vector<double> ours, theirs;
+  int agreeing = 0;
+  for (size_t i = 0; i < json["prompts"].size(); ++i) {
+    const auto prompt = json["prompts"][i].get<std::vector<TokenId>>();
+    const int chunk = run.options.max_chunk_tokens;
+    const KvPageTable pages = rig.Pages(int(prompt.size()), chunk);
+    const std::vector<float> logits = RunPrompt(rig, prompt, pages, chunk);
+    const std::string name = absl::StrCat(".", i, ".prompt_last_logits");
+    const std::vector<float> exact = TensorFloats(**expected, "float32" + name);
+    ours.push_back(RelativeDistance(logits, exact));
+    theirs.push_back(RelativeDistance(TensorFloats(**expected, "bfloat16" + name), exact));
+    const auto argmax = [](const std::vector<float>& v) {
+      return std::max_element(v.begin(), v.end()) - v.begin();
+    };
+    agreeing += argmax(logits) == argmax(exact) ? 1 : 0;
+    std::printf("    prompt %zu (%zu tokens): distance to float32 %.4f, bfloat16's %.4f\n", i,
+                prompt.size(), ours.back(), theirs.back());
+  }
+  std::sort(ours.begin(), ours.end());
+  std::sort(theirs.begin(), theirs.end());
+  const double mine = ours[ours.size() / 2], limit = 1.25 * theirs[theirs.size() / 2];
+  std::printf("    median %.4f, limit %.4f; first tokens equal %d of %zu\n", mine, limit, agreeing,
+              ours.size());
+  return mine <= limit ? "" : "median distance to float32 is too large";
+}
+
+}  // namespace
+
+std::vector<GpuCase> ModelCases(const GpuTestPaths& paths) {
+  std::vector<GpuCase> cases;
+  for (const bool pinned : {true, false}) {
+    const std::string suffix = pinned ? " pinned" : " cublas";
+    cases.push_back(
+        {"engine splits d128" + suffix, [=] { return CheckSplits(128, false, pinned); }});
+    cases.push_back({"engine splits d64 softmax shared" + suffix,
+                     [=] { return CheckSplits(64, true, pinned); }});
+    cases.push_back({"engine splits d32" + suffix, [=] { return CheckSplits(32, false, pinned); }});
+  }
+  const auto add = [&](const std::string& name, OracleRun run) {
+    cases.push_back({"oracle " + name, [=] { return CheckOracle(run); }});
+  };
+  const std::string nano = paths.models + "/north-nano";
+  const std::string nano_expected = paths.oracle + "/north-nano";
+  PrefillEngineOptions options;
+  options.max_chunk_tokens = 1024;
+  add("north-nano whole", {nano, nano_expected, options});
+  options.max_chunk_tokens = 100;
+  add("north-nano chunks of 100", {nano, nano_expected, options});
+  options.pinned = true;
+  add("north-nano pinned", {nano, nano_expected, options});
+  options.attention = AttentionKernel::kMma;
+  add("north-nano pinned, mma attention", {nano, nano_expected, options});
+  options = {};
+  options.max_chunk_tokens = 128;
+  for (const char* model : {"cohere2moe_north_like", "cohere2moe_ln_softmax_avg"}) {
+    const std::string dir = paths.oracle + "/" + model;
+    add(model, {dir, dir + "/expected", options});
+  }
+  return cases;
+}
+
+}  // namespace baton::prefill
