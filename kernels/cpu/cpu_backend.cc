@@ -10,6 +10,8 @@
 #include "kernels/cpu/cpu_decode_runner.h"
 #include "kernels/cpu/cpu_prefill_runner.h"
 #include "kernels/kv/model_kv_layout.h"
+#include "kernels/task_graph/task_graph.h"
+#include "kernels/task_graph/task_graph_checker.h"
 
 namespace baton {
 namespace {
@@ -30,6 +32,8 @@ absl::StatusOr<std::unique_ptr<CpuBackend>> CpuBackend::Make(const Checkpoint& c
     const auto cores = static_cast<int>(std::thread::hardware_concurrency());
     resolved.threads = cores < 1 ? 1 : (cores > kMaxThreads ? kMaxThreads : cores);
   }
+  // Every engine of this backend builds this graph; none runs unproven.
+  BATON_RETURN_IF_ERROR(CheckTaskGraph(TaskGraph::Build(checkpoint.config(), resolved.threads)));
   return std::unique_ptr<CpuBackend>(new CpuBackend(checkpoint, resolved, *loops));
 }
 

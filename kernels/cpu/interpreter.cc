@@ -108,7 +108,8 @@ void Interpreter::RunList(int worker, uint32_t step) {
 }
 
 void Interpreter::RunShuffled(uint32_t step) {
-  std::mt19937_64 random(*options_.shuffle_seed + step);
+  // Far apart, so that no seed's next step is another seed's.
+  std::mt19937_64 random(*options_.shuffle_seed ^ (step * 0x9E3779B97F4A7C15u));
   const int worker_count = graph_.worker_count();
   std::vector<size_t> next(worker_count, 0);
   for (int worker = 0; worker < worker_count; ++worker) callbacks_.begin_step(worker);

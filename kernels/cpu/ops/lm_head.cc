@@ -21,20 +21,26 @@ HeadPartial Summarize(const CpuModel& model, const float* logits, int count) {
   return partial;
 }
 
-// Takes the unit's logits [count] of tokens first, first + 1, … into the best candidate.
-void Consider(const SampledRow& sampled, int position, TokenId first, const float* logits,
-              int count, HeadCandidate& best) {
-  const SamplingParams& params = sampled.sampling;
-  for (int i = 0; i < count; ++i) {
-    const TokenId token = first + i;
-    float key = logits[i];
+// Neighbouring tokens of one row.
+struct LogitSpan {
+  TokenId first = 0;
+  const float* logits = nullptr;  // [count]
+  int count = 0;
+};
+
+// Takes the span's tokens into the best candidate. `position`: where the token drawn will stand.
+void Consider(const SamplingParams& params, int position, const LogitSpan& span,
+              HeadCandidate& best) {
+  for (int i = 0; i < span.count; ++i) {
+    const TokenId token = span.first + i;
+    float key = span.logits[i];
     if (params.temperature > 0) {
       key /= params.temperature;
       // The noise is worth its cost only where it could win.
       if (best.token >= 0 && key + kMaxGumbel < best.key) continue;
       key += SamplingNoise(params.seed, position, token);
     }
-    if (best.token < 0 || key > best.key) best = {key, logits[i], token};
+    if (best.token < 0 || key > best.key) best = {key, span.logits[i], token};
   }
 }
 
@@ -69,8 +75,9 @@ void RunLmHead(WorkerContext& context, const Task& task) {
         const float* unit_logits = outputs[i] + (token - first);
         const auto unit_count = static_cast<int>(std::min<int64_t>(kUnitRows, vocab - token));
         context.buffers().head_partial(i, unit) = Summarize(model, unit_logits, unit_count);
-        Consider(sampled, plan.rows[sampled.row].position + 1, static_cast<TokenId>(token),
-                 unit_logits, unit_count, context.buffers().candidate(context.worker(), i));
+        Consider(sampled.sampling, plan.rows[sampled.row].position + 1,
+                 {static_cast<TokenId>(token), unit_logits, unit_count},
+                 context.buffers().candidate(context.worker(), i));
       }
     }
   }

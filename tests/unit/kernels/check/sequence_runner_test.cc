@@ -1,0 +1,37 @@
+#include "kernels/check/sequence_runner.h"
+
+#include "gtest/gtest.h"
+#include "tests/unit/kernels/cpu/synthetic_model.h"
+
+namespace baton {
+namespace {
+
+TEST(SequenceRunner, GeneratesTheSameEachTime) {
+  const SyntheticModel synthetic;
+  const auto backend = synthetic.MakeBackend({.threads = 1});
+  auto runner = SequenceRunner::Make(*backend, {.max_tokens = 80, .chunk_tokens = 4});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  const std::vector<TokenId> prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const auto first = (*runner)->Generate(prompt, 5);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->tokens.size(), 5u);
+  EXPECT_EQ(first->prompt_logits.size(), 96u);
+  ASSERT_TRUE((*runner)->Generate({{7, 7}}, 70).ok());
+  const auto again = (*runner)->Generate(prompt, 5);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->prompt_logits, first->prompt_logits);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(again->tokens[i].token, first->tokens[i].token);
+}
+
+TEST(SequenceRunner, RefusesWhatDoesNotFit) {
+  const SyntheticModel synthetic;
+  const auto backend = synthetic.MakeBackend({.threads = 1});
+  auto runner = SequenceRunner::Make(*backend, {.max_tokens = 10});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_EQ((*runner)->Generate({{1, 2, 3}}, 8).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ((*runner)->Generate({}, 1).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace baton

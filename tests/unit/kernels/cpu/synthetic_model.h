@@ -1,0 +1,51 @@
+// SyntheticModel: a random checkpoint in a temporary directory, opened. For tests of the CPU
+// backend.
+#pragma once
+
+#include <memory>
+
+#include "common/check.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/models/checkpoint.h"
+#include "tests/fixtures/synthetic_checkpoint.h"
+#include "tests/fixtures/temporary_directory.h"
+
+namespace baton {
+
+class SyntheticModel {
+ public:
+  explicit SyntheticModel(const ModelConfig& config = SyntheticConfig(),
+                          DType dtype = DType::kBf16) {
+    WriteSyntheticCheckpoint(directory_.path(), config, {.dtype = dtype});
+    auto opened = Checkpoint::Open(directory_.path());
+    if (!opened.ok()) std::fprintf(stderr, "%s\n", opened.status().ToString().c_str());
+    BATON_CHECK(opened.ok());
+    checkpoint_ = std::move(*opened);
+  }
+
+  const Checkpoint& checkpoint() const { return *checkpoint_; }
+  const ModelConfig& config() const { return checkpoint_->config(); }
+
+  std::unique_ptr<CpuBackend> MakeBackend(const CpuBackendOptions& options) const {
+    auto backend = CpuBackend::Make(*checkpoint_, options);
+    BATON_CHECK(backend.ok());
+    return std::move(*backend);
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+};
+
+// SyntheticConfig with a shared expert and LayerNorm.
+inline ModelConfig SharedExpertConfig() {
+  ModelConfig config = SyntheticConfig();
+  config.shared = SharedExperts::kAverage;
+  config.shared_width = 16;
+  config.norm = NormKind::kLayerNorm;
+  config.norm_epsilon = 1e-5f;
+  config.router = RouterKind::kSoftmax;
+  return config;
+}
+
+}  // namespace baton
