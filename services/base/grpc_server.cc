@@ -1,0 +1,63 @@
+#include "services/base/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace baton {
+namespace {
+
+// A prompt of a million token ids is about 4 MiB.
+constexpr int kMaxReceiveBytes = 64 << 20;
+// Probes and peers may ping an idle connection this often without being told off.
+constexpr int kMinPingIntervalMs = 5000;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
+    const std::string& listen, const std::vector<grpc::Service*>& services) {
+  const size_t colon = listen.rfind(':');
+  if (colon == std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("listen address: wanted host:port, found \"", listen, "\""));
+  }
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+  builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+  // Two processes on one port would share its connections at random.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kMinPingIntervalMs);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port <= 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen));
+  }
+  std::string address = absl::StrCat(listen.substr(0, colon), ":", port);
+  std::unique_ptr<GrpcServer> result(new GrpcServer(std::move(server), std::move(address)));
+  result->SetServing(false);
+  return result;
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<grpc::Server> server, std::string address)
+    : server_(std::move(server)), address_(std::move(address)) {}
+
+GrpcServer::~GrpcServer() { Stop(std::chrono::milliseconds(0)); }
+
+void GrpcServer::SetServing(bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus(serving);
+}
+
+void GrpcServer::Stop(std::chrono::milliseconds grace) {
+  server_->Shutdown(std::chrono::system_clock::now() + grace);
+}
+
+}  // namespace baton
