@@ -1,0 +1,243 @@
+#include "services/prefill/prefill_engine.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
+
+namespace baton {
+namespace {
+
+double Seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// K and V of `token_count` tokens in all layers.
+uint64_t KvBytes(const KvLayout& layout, uint64_t token_count) {
+  return layout.layer_group.size() * (layout.layer_bytes() / kPageTokens) * token_count;
+}
+
+}  // namespace
+
+PrefillEngine::PrefillEngine(PrefillEngineOptions options)
+    : options_(std::move(options)), thread_([this] { Run(); }) {}
+
+PrefillEngine::~PrefillEngine() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  thread_.join();
+}
+
+absl::Status PrefillEngine::CheckJob(const PrefillJob& job) const {
+  if (job.prompt.empty()) {
+    return absl::InvalidArgumentError("token_ids: wanted at least 1, found 0");
+  }
+  for (size_t i = 0; i < job.prompt.size(); ++i) {
+    if (job.prompt[i] < 0 || static_cast<uint32_t>(job.prompt[i]) >= options_.vocab_size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "token_ids[", i, "]: wanted 0 to ", options_.vocab_size - 1, ", found ", job.prompt[i]));
+    }
+  }
+  if (job.lease.write_end != job.prompt.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("lease.write_end: wanted ", job.prompt.size(),
+                                                   " (the prompt), found ", job.lease.write_end));
+  }
+  return ValidateLease(job.lease, job.arena->descriptor());
+}
+
+absl::StatusOr<uint64_t> PrefillEngine::Submit(PrefillJob job) {
+  absl::Status allowed = CheckJob(job);
+  uint64_t id = 0;
+  if (allowed.ok()) {
+    std::lock_guard lock(mutex_);
+    if (stopping_) {
+      allowed = absl::UnavailableError("the worker is stopping");
+    } else if (waiting_.size() >= options_.max_waiting) {
+      allowed = absl::ResourceExhaustedError(
+          absl::StrCat("the queue is full: ", options_.max_waiting, " prompts wait"));
+    } else {
+      allowed = ledger_.Begin(job.lease.arena_incarnation, job.lease.lease_id);
+    }
+    if (allowed.ok()) {
+      id = next_id_++;
+      queued_prompt_tokens_ += job.prompt.size();
+      auto entry = std::make_unique<Entry>();
+      entry->id = id;
+      entry->job = std::move(job);
+      entry->arrived = Clock::now();
+      waiting_.push_back(std::move(entry));
+    }
+  }
+  if (!allowed.ok()) {
+    options_.metrics->rejected.Increment();
+    return allowed;
+  }
+  options_.metrics->requests.Increment();
+  work_.notify_all();
+  Report();
+  return id;
+}
+
+void PrefillEngine::Cancel(uint64_t job_id) {
+  {
+    std::lock_guard lock(mutex_);
+    if (running_ != nullptr && running_->id == job_id) running_->cancelled = true;
+    for (const auto& entry : waiting_) {
+      if (entry->id == job_id) entry->cancelled = true;
+    }
+  }
+  work_.notify_all();
+}
+
+void PrefillEngine::Revoke(const std::string& arena, uint64_t lease_id,
+                           std::function<void()> confirmed) {
+  const auto matches = [&](const Entry& entry) {
+    return entry.job.lease.arena_incarnation == arena && entry.job.lease.lease_id == lease_id;
+  };
+  {
+    std::lock_guard lock(mutex_);
+    options_.metrics->leases_revoked.Increment();
+    if (!ledger_.Revoke(arena, lease_id)) {
+      // Live: it is the one that runs, or it waits and is answered without a write.
+      Entry* live = running_ != nullptr && matches(*running_) ? running_ : nullptr;
+      for (const auto& entry : waiting_) {
+        if (matches(*entry)) live = entry.get();
+      }
+      if (live != nullptr) {
+        live->cancelled = true;
+        live->on_revoked.push_back(std::move(confirmed));
+        confirmed = nullptr;
+      }
+    }
+  }
+  work_.notify_all();
+  if (confirmed) confirmed();
+}
+
+void PrefillEngine::ForgetArena(const std::string& arena) {
+  std::lock_guard lock(mutex_);
+  ledger_.Forget(arena);
+}
+
+void PrefillEngine::Run() {
+  while (true) {
+    std::unique_ptr<Entry> entry;
+    {
+      std::unique_lock lock(mutex_);
+      work_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      // A cancelled job is answered first: somebody waits for the confirmation.
+      auto next = std::find_if(waiting_.begin(), waiting_.end(),
+                               [](const auto& candidate) { return candidate->cancelled; });
+      if (next == waiting_.end()) next = waiting_.begin();
+      entry = std::move(*next);
+      waiting_.erase(next);
+      running_ = entry.get();
+    }
+    Report();
+    absl::StatusOr<PrefillResult> result = Compute(*entry);
+    Finish(std::move(entry), std::move(result));
+    Report();
+  }
+}
+
+void PrefillEngine::Finish(std::unique_ptr<Entry> entry, absl::StatusOr<PrefillResult> result) {
+  std::vector<std::function<void()>> on_revoked;
+  {
+    std::lock_guard lock(mutex_);
+    ledger_.End(entry->job.lease.arena_incarnation, entry->job.lease.lease_id);
+    queued_prompt_tokens_ -= entry->job.prompt.size();
+    running_ = nullptr;
+    on_revoked = std::move(entry->on_revoked);
+  }
+  entry->job.arena.reset();  // Before the answer: an owner that is gone is unmapped at once.
+  if (!result.ok()) {
+    const bool aborted = absl::IsAborted(result.status()) || absl::IsCancelled(result.status());
+    (aborted ? options_.metrics->aborted : options_.metrics->failed).Increment();
+  }
+  spdlog::info("msg=\"prefill done\" request_id={} code={} prompt_tokens={} lease={}",
+               entry->job.request_id, absl::StatusCodeToString(result.status().code()),
+               entry->job.prompt.size(), entry->job.lease.lease_id);
+  entry->job.done(std::move(result));
+  for (const auto& confirmed : on_revoked) confirmed();
+}
+
+absl::Status PrefillEngine::MayGoOn(const Entry& entry) {
+  const PrefillJob& job = entry.job;
+  std::lock_guard lock(mutex_);
+  if (ledger_.revoked(job.lease.arena_incarnation, job.lease.lease_id)) {
+    return absl::AbortedError(absl::StrCat("lease ", job.lease.lease_id, " was revoked"));
+  }
+  if (entry.cancelled) return absl::CancelledError("the call was cancelled");
+  if (stopping_) return absl::UnavailableError("the worker is stopping");
+  if (job.arena->owner_gone()) return absl::AbortedError("the arena's owner is gone");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PrefillResult> PrefillEngine::Compute(Entry& entry) {
+  const PrefillJob& job = entry.job;
+  const Clock::time_point started = Clock::now();
+  const KvPageTable pages = job.lease.pages.Table();
+  const auto end = static_cast<int>(job.prompt.size());
+  const int longest =
+      std::min(options_.runner->max_chunk_tokens(),
+               static_cast<int>(std::min<uint32_t>(
+                   MaxChunkTokens(job.lease, job.arena->descriptor()), job.lease.write_end)));
+  std::optional<SampledToken> first;
+  for (int begin = static_cast<int>(job.lease.write_begin); begin < end;) {
+    if (options_.chunk_delay.count() > 0) std::this_thread::sleep_for(options_.chunk_delay);
+    if (absl::Status status = MayGoOn(entry); !status.ok()) return status;
+    const int count = std::min(longest, end - begin);
+    const Clock::time_point chunk_started = Clock::now();
+    absl::StatusOr<std::optional<SampledToken>> sampled = options_.runner->RunChunk(
+        {.tokens = absl::MakeConstSpan(job.prompt)
+                       .subspan(static_cast<size_t>(begin), static_cast<size_t>(count)),
+         .begin = begin,
+         .pages = &pages,
+         .kv_base = job.arena->base(),
+         .layout = &job.arena->layout(),
+         .sample = begin + count == end,
+         .sampling = job.sampling});
+    if (!sampled.ok()) return sampled.status();
+    options_.metrics->chunks.Increment();
+    options_.metrics->chunk_seconds.Observe(Seconds(Clock::now() - chunk_started));
+    first = *sampled;
+    begin += count;
+  }
+  // A lease that was revoked during the last chunk is not worth an OK: its owner has given it up.
+  if (absl::Status status = MayGoOn(entry); absl::IsAborted(status)) return status;
+  if (!first) return absl::InternalError("the runner sampled no first token");
+  const Clock::time_point ended = Clock::now();
+  const uint64_t written = KvBytes(job.arena->layout(), job.prompt.size() - job.lease.write_begin);
+  options_.metrics->prompt_tokens.Increment(static_cast<double>(job.prompt.size()));
+  options_.metrics->queue_seconds.Observe(Seconds(started - entry.arrived));
+  options_.metrics->compute_seconds.Observe(Seconds(ended - started));
+  options_.metrics->kv_bytes.Increment(static_cast<double>(written));
+  return PrefillResult{.first = *first,
+                       .queue_ms = Seconds(started - entry.arrived) * 1e3,
+                       .compute_ms = Seconds(ended - started) * 1e3,
+                       .kv_bytes_written = written};
+}
+
+void PrefillEngine::Report() {
+  WorkerReport report = options_.identity;
+  report.ready = true;
+  report.max_rows = 1;
+  report.max_waiting = options_.max_waiting;
+  {
+    std::lock_guard lock(mutex_);
+    report.running = running_ != nullptr ? 1 : 0;
+    report.waiting = static_cast<uint32_t>(waiting_.size());
+    report.queued_prompt_tokens = queued_prompt_tokens_;
+  }
+  options_.metrics->running.Set(report.running);
+  options_.metrics->waiting.Set(report.waiting);
+  if (options_.on_report) options_.on_report(report);
+}
+
+}  // namespace baton

@@ -1,0 +1,46 @@
+// Every series of the prefill worker: name, help and labels stand here and nowhere else.
+#pragma once
+
+#include "services/base/metrics.h"
+
+namespace baton {
+
+struct PrefillMetrics {
+  explicit PrefillMetrics(Metrics& metrics)
+      : requests(metrics.AddCounter({"requests_total", "Prefill calls accepted."})),
+        rejected(metrics.AddCounter({"requests_rejected_total", "Prefill calls refused."})),
+        failed(metrics.AddCounter({"requests_failed_total", "Prefill calls that failed."})),
+        aborted(
+            metrics.AddCounter({"requests_aborted_total", "Prefill calls cancelled or revoked."})),
+        prompt_tokens(metrics.AddCounter({"prompt_tokens_total", "Prompt tokens computed."})),
+        chunks(metrics.AddCounter({"prefill_chunks_total", "Chunks computed."})),
+        chunk_seconds(metrics.AddHistogram({"prefill_chunk_seconds", "Time of one chunk."},
+                                           LatencyBuckets())),
+        queue_seconds(metrics.AddHistogram({"request_queue_seconds", "Waiting for the engine."},
+                                           LatencyBuckets())),
+        compute_seconds(metrics.AddHistogram({"request_prefill_seconds", "Computing one prompt."},
+                                             LatencyBuckets())),
+        running(metrics.AddGauge({"num_requests_running", "Prompts being computed."})),
+        waiting(metrics.AddGauge({"num_requests_waiting", "Prompts that wait."})),
+        kv_bytes(metrics.AddCounter(
+            {"kv_handover_bytes_total", "K/V bytes written into owners' pages."})),
+        leases_revoked(metrics.AddCounter({"kv_leases_revoked_total", "Leases revoked."})),
+        arenas(metrics.AddGauge({"kv_arenas_attached", "Arenas mapped."})) {}
+
+  prometheus::Counter& requests;
+  prometheus::Counter& rejected;
+  prometheus::Counter& failed;
+  prometheus::Counter& aborted;
+  prometheus::Counter& prompt_tokens;
+  prometheus::Counter& chunks;
+  prometheus::Histogram& chunk_seconds;
+  prometheus::Histogram& queue_seconds;
+  prometheus::Histogram& compute_seconds;
+  prometheus::Gauge& running;
+  prometheus::Gauge& waiting;
+  prometheus::Counter& kv_bytes;
+  prometheus::Counter& leases_revoked;
+  prometheus::Gauge& arenas;
+};
+
+}  // namespace baton
