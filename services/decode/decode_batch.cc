@@ -1,0 +1,113 @@
+#include "services/decode/decode_batch.h"
+
+#include <utility>
+
+#include "common/check.h"
+
+namespace baton {
+
+DecodeBatch::DecodeBatch(std::unique_ptr<DecodeRunner> runner, KvArena* arena,
+                         DecodeMetrics* metrics)
+    : runner_(std::move(runner)),
+      arena_(arena),
+      metrics_(metrics),
+      rows_(static_cast<size_t>(runner_->max_rows())) {}
+
+std::vector<int> DecodeBatch::FreeSlots() const {
+  std::vector<int> slots;
+  for (size_t slot = 0; slot < rows_.size(); ++slot) {
+    if (rows_[slot].row_id == 0 && !rows_[slot].leaving) slots.push_back(static_cast<int>(slot));
+  }
+  return slots;
+}
+
+bool DecodeBatch::busy() const {
+  return row_count_ > 0 || !steps_.empty() || !next_.leaves.empty();
+}
+
+void DecodeBatch::Join(RowJoin join, KvSequencePages pages) {
+  Row& row = rows_[static_cast<size_t>(join.slot)];
+  BATON_CHECK(row.row_id == 0 && !row.leaving && join.row_id != 0);
+  row = {.row_id = join.row_id, .pages = std::move(pages)};
+  ++row_count_;
+  next_.joins.push_back(std::move(join));
+}
+
+void DecodeBatch::Leave(int slot) {
+  Row& row = rows_[static_cast<size_t>(slot)];
+  BATON_CHECK(row.row_id != 0);
+  --row_count_;
+  const size_t joining =
+      std::erase_if(next_.joins, [&](const RowJoin& join) { return join.row_id == row.row_id; });
+  if (joining > 0) {  // The runner never saw it.
+    arena_->Release(row.pages);
+    row = {};
+    return;
+  }
+  row.row_id = 0;
+  row.leaving = true;
+  next_.leaves.push_back(slot);
+}
+
+absl::Status DecodeBatch::SubmitSteps() {
+  const auto limit = static_cast<size_t>(runner_->max_in_flight());
+  bool news = !next_.joins.empty() || !next_.leaves.empty();
+  while (steps_.size() < limit && (row_count_ > 0 || news)) {
+    BATON_RETURN_IF_ERROR(SubmitOne());
+    news = false;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeBatch::SubmitOne() {
+  const StepInput input = std::exchange(next_, {});
+  StepInFlight step;
+  for (int slot : input.leaves) {
+    Row& row = rows_[static_cast<size_t>(slot)];
+    step.released.push_back(std::move(row.pages));
+    row = {};
+  }
+  steps_.push_back(std::move(step));  // Before Submit: after an error, Reset finds the pages here.
+  return runner_->Submit(input);
+}
+
+absl::StatusOr<std::vector<RowResult>> DecodeBatch::Await() {
+  if (steps_.empty()) return std::vector<RowResult>{};
+  absl::StatusOr<StepOutput> output = runner_->Await();
+  if (!output.ok()) return output.status();
+  for (const KvSequencePages& pages : steps_.front().released) arena_->Release(pages);
+  steps_.pop_front();
+  metrics_->batch_rows.Observe(static_cast<double>(output->rows.size()));
+  metrics_->step_seconds.Observe(output->device_seconds);
+
+  std::vector<RowResult> results;
+  for (RowResult& result : output->rows) {
+    Row& row = rows_[static_cast<size_t>(result.slot)];
+    if (row.row_id != result.row_id) continue;  // It has left meanwhile.
+    if (result.finish != FinishReason::kNone) {
+      arena_->Release(row.pages);
+      row = {};
+      --row_count_;
+    }
+    results.push_back(result);
+  }
+  return results;
+}
+
+absl::Status DecodeBatch::Reset() {
+  metrics_->steps_failed.Increment();
+  next_ = {};
+  BATON_RETURN_IF_ERROR(runner_->Reset());
+  for (const StepInFlight& step : steps_) {
+    for (const KvSequencePages& pages : step.released) arena_->Release(pages);
+  }
+  steps_.clear();
+  for (Row& row : rows_) {
+    arena_->Release(row.pages);
+    row = {};
+  }
+  row_count_ = 0;
+  return absl::OkStatus();
+}
+
+}  // namespace baton

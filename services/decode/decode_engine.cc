@@ -1,0 +1,363 @@
+#include "services/decode/decode_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "common/log.h"
+
+namespace baton {
+namespace {
+
+SteadyTime Now() { return std::chrono::steady_clock::now(); }
+
+double Milliseconds(SteadyTime::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+bool IsStop(const DecodeJob& job, TokenId token) {
+  return std::find(job.stop_ids.begin(), job.stop_ids.end(), token) != job.stop_ids.end();
+}
+
+}  // namespace
+
+DecodeEngine::DecodeEngine(DecodeEngineOptions options)
+    : options_(std::move(options)),
+      coordinator_(
+          {.arena = options_.arena.get(),
+           .client = options_.client,
+           .descriptor = options_.descriptor,
+           .prefill_timeout = options_.prefill_timeout,
+           .metrics = options_.metrics,
+           .post = [mailbox = mailbox_](Mailbox::Closure c) { mailbox->Post(std::move(c)); },
+           .on_outcome = [this](PrefillOutcome o) { OnPrefilled(std::move(o)); }}),
+      batch_(std::move(options_.runner), options_.arena.get(), options_.metrics),
+      thread_([this] { Run(); }) {}
+
+DecodeEngine::~DecodeEngine() {
+  mailbox_->Close();
+  thread_.join();
+}
+
+absl::StatusOr<SequenceId> DecodeEngine::Submit(DecodeJob job,
+                                                std::shared_ptr<TokenChannel> stream) {
+  absl::Status allowed = CheckJob(job, options_.limits);
+  if (allowed.ok() && device_lost_) {
+    allowed = absl::UnavailableError("the device is lost; the worker must be restarted");
+  }
+  if (allowed.ok() && job.prefill_workers.empty()) {
+    allowed = absl::UnavailableError("no prefill worker was named");
+  }
+  if (allowed.ok() && waiting_count_.fetch_add(1) >= options_.max_waiting) {
+    waiting_count_.fetch_sub(1);
+    allowed = absl::ResourceExhaustedError(
+        absl::StrCat("the queue is full: ", options_.max_waiting, " requests wait"));
+  }
+  if (!allowed.ok()) {
+    options_.metrics->rejected.Increment();
+    return allowed;
+  }
+  const SequenceId id = next_id_.fetch_add(1);
+  const bool posted = mailbox_->Post([this, id, job = std::move(job), stream]() mutable {
+    Enqueue(id, std::move(job), std::move(stream));
+  });
+  if (!posted) return absl::UnavailableError("the worker is stopping");
+  options_.metrics->requests.Increment();
+  return id;
+}
+
+void DecodeEngine::Cancel(SequenceId id) {
+  mailbox_->Post([this, id] { CancelNow(id); });
+}
+
+void DecodeEngine::OnPeerEvent(const KvPeerEvent& event) {
+  mailbox_->Post([this, event] { coordinator_.OnPeerEvent(event, Now()); });
+}
+
+void DecodeEngine::Enqueue(SequenceId id, DecodeJob job, std::shared_ptr<TokenChannel> stream) {
+  auto sequence = std::make_unique<Sequence>();
+  sequence->id = id;
+  sequence->full_pages = FullPagesOf(job);
+  sequence->window_pages = WindowPagesOf(job, options_.limits);
+  sequence->job = std::move(job);
+  sequence->stream = std::move(stream);
+  sequence->arrived = Now();
+  sequences_.emplace(id, std::move(sequence));
+  waiting_.push_back(id);
+}
+
+void DecodeEngine::Run() {
+  Report();
+  while (!mailbox_->closed()) {
+    RunClosures();
+    coordinator_.Tick(Now());
+    const BatchPlan plan = Plan();
+    for (SequenceId id : plan.admit) Admit(id);
+    for (const PlannedJoin& join : plan.join) Join(join);
+    RunStep();
+    Report();
+  }
+  FailEverything(absl::UnavailableError("the worker is stopping"));
+}
+
+// Sleeps only when there is nothing to compute.
+void DecodeEngine::RunClosures() {
+  const bool busy = !device_lost_ && (batch_.busy() || !ready_.empty());
+  const auto closures =
+      busy ? mailbox_->Drain() : mailbox_->WaitAndDrain(coordinator_.NextTick(Now()));
+  for (const auto& closure : closures) closure();
+}
+
+BatchPlan DecodeEngine::Plan() const {
+  if (waiting_.empty() && ready_.empty()) return {};
+  std::vector<WaitingSequence> waiting;
+  // More than could be admitted now, whatever is free.
+  const size_t limit = batch_.max_rows() + options_.max_prefills;
+  for (size_t i = 0; i < std::min(limit, waiting_.size()); ++i) {
+    const Sequence& sequence = *sequences_.at(waiting_[i]);
+    waiting.push_back({.id = sequence.id,
+                       .full_pages = sequence.full_pages,
+                       .window_pages = sequence.window_pages,
+                       .needs_row = sequence.needs_row()});
+  }
+  const std::vector<SequenceId> ready(ready_.begin(), ready_.end());
+  const std::vector<int> free_slots = batch_.FreeSlots();
+  uint32_t prefilling_rows = 0;
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence->state == SequenceState::kPrefilling && sequence->needs_row()) ++prefilling_rows;
+  }
+  const KvArenaStats stats = options_.arena->Stats();
+  const auto free_pages = [&](KvGroup group) {
+    const bool used = options_.arena->layout().groups[group].layer_count > 0;
+    return used ? stats.groups[group].free : UINT32_MAX;
+  };
+  return PlanBatch({.waiting = waiting,
+                    .ready = ready,
+                    .free_slots = free_slots,
+                    .free_full_pages = free_pages(kFullGroup),
+                    .free_window_pages = free_pages(kWindowGroup),
+                    .prefilling_count = coordinator_.attempt_count(),
+                    .prefilling_row_count = prefilling_rows,
+                    .running_count = batch_.max_rows() - static_cast<uint32_t>(free_slots.size())},
+                   {.max_rows = batch_.max_rows(), .max_prefills = options_.max_prefills});
+}
+
+void DecodeEngine::Admit(SequenceId id) {
+  BATON_CHECK(!waiting_.empty() && waiting_.front() == id);
+  Sequence& sequence = *sequences_.at(id);
+  absl::StatusOr<KvSequencePages> pages =
+      options_.arena->Reserve(sequence.full_pages, sequence.window_pages);
+  if (!pages.ok()) return;  // It stays at the head of the queue.
+  waiting_.pop_front();
+  waiting_count_.fetch_sub(1);
+  sequence.pages = *std::move(pages);
+  sequence.state = SequenceState::kPrefilling;
+  if (sequence.next_worker == 0) {
+    sequence.prefill_started = Now();
+    options_.metrics->queue_seconds.Observe(
+        Milliseconds(sequence.prefill_started - sequence.arrived) / 1e3);
+  }
+  coordinator_.Start(sequence, sequence.job.prefill_workers[sequence.next_worker++]);
+  sequence.pages = {};  // The coordinator's now.
+}
+
+void DecodeEngine::OnPrefilled(PrefillOutcome outcome) {
+  Sequence& sequence = *sequences_.at(outcome.sequence_id);
+  if (!outcome.answer.ok()) return TryNextWorker(sequence, outcome.answer.status());
+  sequence.pages = std::move(outcome.pages);
+  const auto prompt_tokens = static_cast<uint32_t>(sequence.job.prompt.size());
+  options_.arena->ShrinkWindow(prompt_tokens, prompt_tokens + sequence.job.max_tokens,
+                               &sequence.pages);
+  options_.metrics->prompt_tokens.Increment(prompt_tokens);
+  PublishFirstToken(sequence, outcome.answer->first);
+}
+
+void DecodeEngine::PublishFirstToken(Sequence& sequence, const SampledToken& first) {
+  sequence.first_token = first.token;
+  sequence.first_token_at = Now();
+  sequence.completion_tokens = 1;
+  options_.metrics->generation_tokens.Increment();
+  options_.metrics->time_to_first_token_seconds.Observe(
+      Milliseconds(sequence.first_token_at - sequence.arrived) / 1e3);
+  sequence.stream->Push(first);
+  if (IsStop(sequence.job, first.token)) {
+    EndSequence(sequence.id, FinishReason::kStop, absl::OkStatus());
+  } else if (sequence.job.max_tokens == 1) {
+    EndSequence(sequence.id, FinishReason::kLength, absl::OkStatus());
+  } else {
+    sequence.state = SequenceState::kReady;
+    ready_.push_back(sequence.id);
+  }
+}
+
+void DecodeEngine::Join(const PlannedJoin& join) {
+  BATON_CHECK(!ready_.empty() && ready_.front() == join.id);
+  ready_.pop_front();
+  Sequence& sequence = *sequences_.at(join.id);
+  sequence.state = SequenceState::kRunning;
+  sequence.slot = join.slot;
+  RowJoin row{.slot = join.slot,
+              .row_id = join.id,
+              .token = sequence.first_token,
+              .position = static_cast<int>(sequence.job.prompt.size()),
+              .max_new_tokens = static_cast<int>(sequence.job.max_tokens - 1),
+              .pages = sequence.pages.Table(),
+              .sampling = sequence.job.sampling,
+              .stop_ids = sequence.job.stop_ids};
+  batch_.Join(std::move(row), std::exchange(sequence.pages, {}));
+}
+
+void DecodeEngine::RunStep() {
+  if (device_lost_ || !batch_.busy()) return;
+  const absl::Status submitted = batch_.SubmitSteps();
+  if (!submitted.ok()) return FailBatch(submitted);
+  const auto results = batch_.Await();
+  if (!results.ok()) return FailBatch(results.status());
+  for (const RowResult& result : *results) PublishRow(result);
+}
+
+void DecodeEngine::PublishRow(const RowResult& result) {
+  Sequence& sequence = *sequences_.at(result.row_id);
+  ++sequence.completion_tokens;
+  options_.metrics->generation_tokens.Increment();
+  sequence.stream->Push(result.sampled);
+  if (result.finish != FinishReason::kNone) {
+    EndSequence(sequence.id, result.finish, absl::OkStatus());
+  }
+}
+
+// A step failed: its requests fail, the others and the worker go on unless the device is lost.
+void DecodeEngine::FailBatch(const absl::Status& status) {
+  spdlog::error("msg=\"decode step failed\" error=\"{}\"", status.ToString());
+  const absl::Status reset = batch_.Reset();
+  std::vector<SequenceId> running;
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence->state == SequenceState::kRunning) running.push_back(id);
+  }
+  for (SequenceId id : running) {
+    EndSequence(id, FinishReason::kError,
+                absl::InternalError(absl::StrCat("decode step failed: ", status.message())));
+  }
+  if (reset.ok()) return;
+  spdlog::critical("msg=\"device lost\" error=\"{}\"", reset.ToString());
+  device_lost_ = true;
+  FailEverything(absl::UnavailableError("the device is lost"));
+}
+
+void DecodeEngine::FailEverything(const absl::Status& status) {
+  while (!sequences_.empty()) {
+    const SequenceId id = sequences_.begin()->first;
+    if (sequences_.begin()->second->state == SequenceState::kPrefilling) coordinator_.Cancel(id);
+    EndSequence(id, FinishReason::kError, status);
+  }
+}
+
+// The client notices nothing: the sequence goes back to the head of the queue for the next worker.
+void DecodeEngine::TryNextWorker(Sequence& sequence, const absl::Status& status) {
+  sequence.last_error = status;
+  if (sequence.next_worker < sequence.job.prefill_workers.size()) {
+    sequence.state = SequenceState::kWaiting;
+    waiting_.push_front(sequence.id);
+    waiting_count_.fetch_add(1);
+    return;
+  }
+  const std::string message =
+      absl::StrCat("no prefill worker could serve the prompt; the last one said: ",
+                   absl::StatusCodeToString(status.code()), ": ", status.message());
+  const bool full = absl::IsResourceExhausted(status);
+  EndSequence(sequence.id, FinishReason::kError,
+              full ? absl::ResourceExhaustedError(message) : absl::UnavailableError(message));
+}
+
+void DecodeEngine::CancelNow(SequenceId id) {
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end()) return;
+  if (it->second->state == SequenceState::kPrefilling) coordinator_.Cancel(id);
+  EndSequence(id, FinishReason::kCancelled, absl::CancelledError("the request was cancelled"));
+}
+
+// Takes the sequence out of wherever it is. Pages of a row go with its last step.
+void DecodeEngine::EndSequence(SequenceId id, FinishReason finish, absl::Status status) {
+  const auto it = sequences_.find(id);
+  BATON_CHECK(it != sequences_.end());
+  const std::unique_ptr<Sequence> sequence = std::move(it->second);
+  sequences_.erase(it);
+  switch (sequence->state) {
+    case SequenceState::kWaiting:
+      std::erase(waiting_, id);
+      waiting_count_.fetch_sub(1);
+      break;
+    case SequenceState::kReady:
+      std::erase(ready_, id);
+      break;
+    case SequenceState::kRunning:
+      // A row that finished or failed has left the batch already.
+      if (finish == FinishReason::kCancelled) batch_.Leave(sequence->slot);
+      break;
+    case SequenceState::kPrefilling:
+      break;
+  }
+  options_.arena->Release(sequence->pages);
+  Account(*sequence, finish);
+  const SteadyTime now = Now();
+  const bool started = sequence->prefill_started != SteadyTime{};
+  const bool answered = sequence->completion_tokens > 0;
+  sequence->stream->Finish(
+      {.status = std::move(status),
+       .finish = finish,
+       .prompt_tokens = static_cast<uint32_t>(sequence->job.prompt.size()),
+       .completion_tokens = sequence->completion_tokens,
+       .queue_ms = Milliseconds((started ? sequence->prefill_started : now) - sequence->arrived),
+       .prefill_ms =
+           answered ? Milliseconds(sequence->first_token_at - sequence->prefill_started) : 0,
+       .decode_ms = answered ? Milliseconds(now - sequence->first_token_at) : 0});
+}
+
+void DecodeEngine::Account(const Sequence& sequence, FinishReason finish) {
+  DecodeMetrics& metrics = *options_.metrics;
+  switch (finish) {
+    case FinishReason::kStop:
+      metrics.finished_stop.Increment();
+      break;
+    case FinishReason::kLength:
+      metrics.finished_length.Increment();
+      break;
+    case FinishReason::kCancelled:
+      metrics.finished_cancelled.Increment();
+      break;
+    case FinishReason::kNone:
+    case FinishReason::kError:
+      metrics.finished_error.Increment();
+      break;
+  }
+  if (sequence.completion_tokens == 0) return;
+  metrics.decode_seconds.Observe(Milliseconds(Now() - sequence.first_token_at) / 1e3);
+}
+
+void DecodeEngine::Report() {
+  const KvArenaStats stats = options_.arena->Stats();
+  const KvGroupStats& full = stats.groups[kFullGroup];
+  const KvGroupStats& window = stats.groups[kWindowGroup];
+  WorkerReport report = options_.identity;
+  report.ready = !device_lost_;
+  report.reason = device_lost_ ? "the device is lost" : "";
+  report.running = batch_.row_count() + coordinator_.attempt_count();
+  report.waiting = static_cast<uint32_t>(waiting_.size());
+  report.max_rows = batch_.max_rows();
+  report.max_waiting = options_.max_waiting;
+  report.max_context_tokens = options_.limits.max_context_tokens;
+  report.transports = coordinator_.Transports();
+  report.full_pages = full.page_count;
+  report.full_pages_used = full.used();
+  report.window_pages = window.page_count;
+  report.window_pages_used = window.used();
+  report.quarantined_pages = full.quarantined + window.quarantined;
+  if (report == reported_) return;
+  reported_ = report;
+  options_.metrics->SetLoad(report.running, report.waiting);
+  options_.metrics->SetPages(stats);
+  if (options_.on_report) options_.on_report(report);
+}
+
+}  // namespace baton

@@ -1,0 +1,46 @@
+// The PrefillClient that talks gRPC: one channel per worker address, kept for the process' life.
+// Thread-safe. Destruction waits for calls in flight, which it cancels.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <grpcpp/client_context.h>
+
+#include "baton/v1/worker.grpc.pb.h"
+#include "services/decode/prefill_client.h"
+
+namespace baton {
+
+class GrpcPrefillClient final : public PrefillClient {
+ public:
+  GrpcPrefillClient() = default;
+  ~GrpcPrefillClient() override;
+
+  void Attach(const std::string& address, const KvArenaDescriptor& arena,
+              std::function<void(absl::StatusOr<AttachAnswer>)> done) override;
+  uint64_t Prefill(const std::string& address, const PrefillCall& call,
+                   std::function<void(absl::StatusOr<PrefillAnswer>)> done) override;
+  void CancelPrefill(uint64_t call_id) override;
+  void Revoke(const std::string& address, const RevokeCall& call,
+              std::function<void(absl::Status)> done) override;
+
+ private:
+  // Shared by the call in flight and its entry in calls_.
+  using ContextPointer = std::shared_ptr<grpc::ClientContext>;
+
+  v1::PrefillWorker::Stub* StubFor(const std::string& address);
+  uint64_t Begin(const ContextPointer& context, std::chrono::milliseconds timeout);
+  void End(uint64_t call_id);
+
+  std::mutex mutex_;  // Guards all below.
+  std::condition_variable idle_;
+  std::map<std::string, std::unique_ptr<v1::PrefillWorker::Stub>> stubs_;
+  std::map<uint64_t, ContextPointer> calls_;
+  uint64_t next_call_id_ = 1;
+};
+
+}  // namespace baton

@@ -1,0 +1,209 @@
+// baton-decode: owns the KV arena and the requests, has prompts prefilled elsewhere, decodes.
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "common/log.h"
+#include "kernels/backend_factory.h"
+#include "kernels/kv/kv_exporter.h"
+#include "kernels/kv/kv_transport_factory.h"
+#include "kernels/models/checkpoint.h"
+#include "services/base/incarnation.h"
+#include "services/base/service_process.h"
+#include "services/base/status_service.h"
+#include "services/decode/arena_plan.h"
+#include "services/decode/decode_engine.h"
+#include "services/decode/decode_service.h"
+#include "services/decode/grpc_prefill_client.h"
+
+ABSL_FLAG(std::string, model, "", "Hugging Face checkpoint directory");
+ABSL_FLAG(std::string, backend, "auto", "auto, cpu or cuda");
+ABSL_FLAG(std::string, dtype, "bfloat16", "bfloat16 or float32 (CPU only: the reference mode)");
+ABSL_FLAG(int, threads, 0, "CPU worker threads; 0 = all cores");
+ABSL_FLAG(int, window_keys, 0,
+          "keys a sliding layer sees, the current one included; 0 = as the model says");
+ABSL_FLAG(uint32_t, max_rows, 32, "rows of the decode batch");
+ABSL_FLAG(uint32_t, max_waiting, 256, "requests that may wait for KV pages or a row");
+ABSL_FLAG(uint32_t, max_prefills, 4, "prefills at once");
+ABSL_FLAG(uint32_t, max_context, 0, "longest prompt plus completion, tokens; 0 = the model's");
+ABSL_FLAG(uint32_t, chunk_tokens, 512, "longest prefill chunk; sizes the ring of window pages");
+ABSL_FLAG(uint32_t, kv_memory_mib, 512, "memory of the KV arena");
+ABSL_FLAG(uint32_t, full_pages, 0, "pages for full-attention layers; 0 = from kv_memory_mib");
+ABSL_FLAG(uint32_t, window_pages, 0, "pages for window layers; 0 = from kv_memory_mib");
+ABSL_FLAG(int, prefill_timeout_seconds, 120, "a prefill worker that takes longer is given up");
+
+namespace baton {
+namespace {
+
+// Everything of the process, in the order of construction; destroyed in reverse, so that nothing
+// outlives what it uses.
+struct DecodeProcess {
+  std::string incarnation = MakeIncarnation();
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<KvTransport> transport;
+  std::unique_ptr<KvMemory> memory;
+  Metrics metrics{"decode"};
+  DecodeMetrics decode_metrics{metrics};
+  DrainGate gate;
+  GrpcPrefillClient client;
+  std::unique_ptr<StatusService> status;
+  // Set once the engine runs; no peer can attach before, because the engine asks them to.
+  std::atomic<DecodeEngine*> peer_events_to{nullptr};
+  std::unique_ptr<KvExporter> exporter;
+  SerialExecutor sender;
+  std::unique_ptr<DecodeEngine> engine;
+  std::unique_ptr<DecodeService> service;
+  std::unique_ptr<GrpcServer> server;
+  std::atomic<GrpcServer*> serving{nullptr};  // Told when the device is lost.
+};
+
+absl::StatusOr<KvLayout> PlanLayout(const Backend& backend, uint32_t max_context_tokens) {
+  const KvLayout shape = backend.MakeKvLayout(2, 2);
+  ArenaPageCounts counts{.full_pages = absl::GetFlag(FLAGS_full_pages),
+                         .window_pages = absl::GetFlag(FLAGS_window_pages)};
+  if (counts.full_pages == 0 || counts.window_pages == 0) {
+    BATON_ASSIGN_OR_RETURN(
+        const ArenaPageCounts planned,
+        PlanArena(shape, {.memory_bytes = uint64_t{absl::GetFlag(FLAGS_kv_memory_mib)} << 20,
+                          .max_rows = absl::GetFlag(FLAGS_max_rows),
+                          .max_prefills = absl::GetFlag(FLAGS_max_prefills),
+                          .chunk_tokens = absl::GetFlag(FLAGS_chunk_tokens),
+                          .max_context_tokens = max_context_tokens}));
+    if (counts.full_pages == 0) counts.full_pages = planned.full_pages;
+    if (counts.window_pages == 0) counts.window_pages = planned.window_pages;
+  }
+  return backend.MakeKvLayout(counts.full_pages, counts.window_pages);
+}
+
+absl::Status LoadModel(DecodeProcess& process) {
+  CheckpointOptions checkpoint_options;
+  if (const int keys = absl::GetFlag(FLAGS_window_keys); keys > 0) {
+    checkpoint_options.window_keys = keys;
+  }
+  BATON_ASSIGN_OR_RETURN(process.checkpoint,
+                         Checkpoint::Open(absl::GetFlag(FLAGS_model), checkpoint_options));
+  BATON_ASSIGN_OR_RETURN(process.backend,
+                         MakeBackend(*process.checkpoint, {.kind = absl::GetFlag(FLAGS_backend),
+                                                           .dtype = absl::GetFlag(FLAGS_dtype),
+                                                           .threads = absl::GetFlag(FLAGS_threads),
+                                                           .decode_only = true}));
+  return absl::OkStatus();
+}
+
+// A process' POSIX mapping is gone when its socket closes; on a GPU, work that it had launched may
+// still drain.
+std::chrono::milliseconds GoneMargin(const KvTransport& transport) {
+  return std::chrono::milliseconds(transport.kind() == kPosixShmTransport ? 0 : 2000);
+}
+
+// The arena's memory, and the socket that hands it to prefill workers.
+absl::Status ExportArena(DecodeProcess& process, const KvLayout& layout) {
+  const Backend& backend = *process.backend;
+  BATON_ASSIGN_OR_RETURN(const std::string kind, KvTransportForBackend(backend.name()));
+  BATON_ASSIGN_OR_RETURN(process.transport, MakeKvTransport({.kind = kind}));
+  BATON_RETURN_IF_ERROR(process.transport->CheckAvailable());
+  BATON_ASSIGN_OR_RETURN(process.memory, process.transport->Allocate(layout.total_bytes()));
+  KvExporterOptions options{
+      .descriptor = DescribeArena(layout, {.transport = kind,
+                                           .device_uuid = backend.device_uuid(),
+                                           .model_fingerprint = backend.weights_fingerprint()}),
+      .incarnation = process.incarnation,
+      .transport = process.transport.get(),
+      .memory = process.memory.get()};
+  options.on_peer = [&process](const KvPeerEvent& event) {
+    if (DecodeEngine* engine = process.peer_events_to) engine->OnPeerEvent(event);
+  };
+  BATON_ASSIGN_OR_RETURN(process.exporter, KvExporter::Start(std::move(options)));
+  return absl::OkStatus();
+}
+
+absl::Status StartEngine(DecodeProcess& process, const KvLayout& layout, uint32_t max_context) {
+  DecodeEngineOptions options;
+  BATON_ASSIGN_OR_RETURN(options.runner,
+                         process.backend->MakeDecodeRunner(
+                             {.max_rows = static_cast<int>(absl::GetFlag(FLAGS_max_rows)),
+                              .layout = layout,
+                              .kv_base = process.memory->base(),
+                              .max_context_tokens = static_cast<int>(max_context)}));
+  BATON_ASSIGN_OR_RETURN(options.arena,
+                         KvArena::Create({.layout = layout,
+                                          .incarnation = process.incarnation,
+                                          .gone_margin = GoneMargin(*process.transport)}));
+  options.client = &process.client;
+  options.descriptor = process.exporter->descriptor();
+  options.metrics = &process.decode_metrics;
+  options.limits = {.vocab_size = static_cast<uint32_t>(process.backend->config().vocab),
+                    .max_context_tokens = max_context,
+                    .chunk_tokens = absl::GetFlag(FLAGS_chunk_tokens),
+                    .layout = layout};
+  options.max_waiting = absl::GetFlag(FLAGS_max_waiting);
+  options.max_prefills = absl::GetFlag(FLAGS_max_prefills);
+  options.prefill_timeout = std::chrono::seconds(absl::GetFlag(FLAGS_prefill_timeout_seconds));
+  options.identity = {.role = WorkerRole::kDecode,
+                      .incarnation = process.incarnation,
+                      .reason = "starting",
+                      .model_fingerprint = process.backend->weights_fingerprint(),
+                      .device = process.backend->name()};
+  process.status = std::make_unique<StatusService>(options.identity);
+  options.on_report = [&process](const WorkerReport& report) {
+    process.status->Update(report);
+    GrpcServer* const server = process.serving;
+    if (!report.ready && server != nullptr) server->SetServing(false);
+  };
+  process.engine = std::make_unique<DecodeEngine>(std::move(options));
+  process.peer_events_to = process.engine.get();
+  return absl::OkStatus();
+}
+
+absl::Status Serve(DecodeProcess& process, ShutdownSignal& signal) {
+  BATON_RETURN_IF_ERROR(LoadModel(process));
+  const auto positions = static_cast<uint32_t>(process.backend->config().max_positions);
+  const uint32_t wanted = absl::GetFlag(FLAGS_max_context);
+  const uint32_t model_context = wanted > 0 ? std::min(wanted, positions) : positions;
+  BATON_ASSIGN_OR_RETURN(const KvLayout layout, PlanLayout(*process.backend, model_context));
+  const uint32_t max_context =
+      std::min(model_context, LongestSequence(layout, absl::GetFlag(FLAGS_chunk_tokens)));
+  BATON_RETURN_IF_ERROR(ExportArena(process, layout));
+  BATON_RETURN_IF_ERROR(StartEngine(process, layout, max_context));
+  process.service =
+      std::make_unique<DecodeService>(process.engine.get(), &process.gate, &process.sender);
+  BATON_ASSIGN_OR_RETURN(const int metrics_port,
+                         process.metrics.Serve(absl::GetFlag(FLAGS_metrics_listen)));
+  BATON_ASSIGN_OR_RETURN(process.server,
+                         GrpcServer::Start(absl::GetFlag(FLAGS_listen),
+                                           {process.service.get(), process.status.get()}));
+  process.server->SetServing(true);
+  process.serving = process.server.get();
+  spdlog::info(
+      "msg=\"arena\" incarnation={} bytes={} full_pages={} window_pages={} max_context_tokens={}",
+      process.incarnation, layout.total_bytes(), layout.groups[kFullGroup].page_count,
+      layout.groups[kWindowGroup].page_count, max_context);
+  AnnounceListening(*process.server, metrics_port);
+  signal.Wait();
+  DrainAndStop({.server = process.server.get(),
+                .gate = &process.gate,
+                .announce = [&] { process.status->SetDraining(); },
+                .close = [&] { process.status->EndWatches(); }});
+  process.peer_events_to = nullptr;
+  process.exporter.reset();
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace baton
+
+int main(int argc, char** argv) {
+  baton::ShutdownSignal signal;
+  baton::ParseServiceFlags(argc, argv, "decode");
+  auto process = std::make_unique<baton::DecodeProcess>();
+  const absl::Status status = baton::Serve(*process, signal);
+  if (status.ok()) return 0;
+  spdlog::critical("msg=\"cannot serve\" error=\"{}\"", status.ToString());
+  return 1;
+}

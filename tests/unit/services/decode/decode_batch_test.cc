@@ -1,0 +1,135 @@
+#include "services/decode/decode_batch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/scripted_backend.h"
+
+namespace baton {
+namespace {
+
+using testing::ElementsAre;
+
+class DecodeBatchTest : public testing::Test {
+ protected:
+  static constexpr int kRows = 3;
+
+  KvSequencePages Reserve() { return *arena_->Reserve(2, 1); }
+  uint32_t used_pages() const { return arena_->Stats().groups[kFullGroup].used(); }
+
+  void Join(int slot, uint64_t row_id, int max_new_tokens) {
+    KvSequencePages pages = Reserve();
+    batch_.Join({.slot = slot,
+                 .row_id = row_id,
+                 .token = 10,
+                 .position = 3,
+                 .max_new_tokens = max_new_tokens,
+                 .pages = pages.Table()},
+                std::move(pages));
+  }
+  std::vector<RowResult> Step() {
+    EXPECT_TRUE(batch_.SubmitSteps().ok());
+    auto results = batch_.Await();
+    EXPECT_TRUE(results.ok()) << results.status();
+    return results.ok() ? *results : std::vector<RowResult>{};
+  }
+
+  Metrics registry_{"decode"};
+  DecodeMetrics metrics_{registry_};
+  ScriptedDecodeState state_;
+  std::unique_ptr<KvArena> arena_ =
+      *KvArena::Create({.layout = ScriptedLayout(33, 33), .incarnation = "test"});
+  DecodeBatch batch_{std::make_unique<ScriptedDecodeRunner>(kRows, 2, &state_), arena_.get(),
+                     &metrics_};
+};
+
+TEST_F(DecodeBatchTest, ARowRunsToItsLengthAndFreesItsPages) {
+  Join(1, 7, 3);
+  EXPECT_THAT(batch_.FreeSlots(), ElementsAre(0, 2));
+  for (int i = 0; i < 3; ++i) {
+    const auto results = Step();
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_EQ(results[0].row_id, 7u);
+    EXPECT_EQ(results[0].sampled.token, 11 + i);
+    EXPECT_EQ(results[0].finish, i == 2 ? FinishReason::kLength : FinishReason::kNone);
+  }
+  EXPECT_EQ(batch_.row_count(), 0u);
+  EXPECT_EQ(used_pages(), 0u);
+  while (batch_.busy()) EXPECT_TRUE(Step().empty());
+}
+
+TEST_F(DecodeBatchTest, KeepsTwoStepsInFlight) {
+  Join(0, 1, 10);
+  ASSERT_TRUE(batch_.SubmitSteps().ok());
+  EXPECT_EQ(state_.steps_submitted, 2);
+}
+
+TEST_F(DecodeBatchTest, ALeavingRowKeepsItsPagesUntilNoStepCanTouchThem) {
+  Join(0, 1, 100);
+  Join(1, 2, 100);
+  Step();  // One more step is in flight, with both rows.
+  batch_.Leave(0);
+  EXPECT_EQ(batch_.row_count(), 1u);
+  EXPECT_THAT(batch_.FreeSlots(), ElementsAre(2)) << "slot 0 leaves with the next step";
+  const uint32_t before = used_pages();
+  const auto late = Step();  // The step that still had the row.
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_EQ(late[0].row_id, 2u);
+  EXPECT_EQ(used_pages(), before);
+  Step();  // The step with which it left.
+  EXPECT_EQ(used_pages(), before - 2);
+  EXPECT_THAT(batch_.FreeSlots(), ElementsAre(0, 2));
+}
+
+TEST_F(DecodeBatchTest, ARowThatLeavesBeforeItsFirstStepCostsNothing) {
+  Join(0, 1, 100);
+  batch_.Leave(0);
+  EXPECT_FALSE(batch_.busy());
+  EXPECT_EQ(used_pages(), 0u);
+  EXPECT_THAT(batch_.FreeSlots(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(DecodeBatchTest, TheLastRowsLeaveStillGetsItsStep) {
+  Join(0, 1, 100);
+  Step();
+  batch_.Leave(0);
+  EXPECT_TRUE(batch_.busy());
+  while (batch_.busy()) Step();
+  EXPECT_EQ(used_pages(), 0u);
+}
+
+TEST_F(DecodeBatchTest, AResultOfAFormerRowIsNotTakenForItsSuccessors) {
+  Join(0, 1, 100);
+  Step();
+  batch_.Leave(0);
+  Step();
+  Join(0, 9, 100);
+  for (int i = 0; i < 3; ++i) {
+    for (const RowResult& result : Step()) EXPECT_EQ(result.row_id, 9u);
+  }
+}
+
+TEST_F(DecodeBatchTest, ResetAfterAFailedStepFreesEverything) {
+  state_.fail_await_at_step = 2;
+  Join(0, 1, 100);
+  Join(1, 2, 100);
+  Step();
+  ASSERT_TRUE(batch_.SubmitSteps().ok());
+  EXPECT_FALSE(batch_.Await().ok());
+  EXPECT_TRUE(batch_.Reset().ok());
+  EXPECT_EQ(used_pages(), 0u);
+  EXPECT_FALSE(batch_.busy());
+  EXPECT_THAT(batch_.FreeSlots(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(DecodeBatchTest, ALostDeviceKeepsThePages) {
+  state_.fail_reset = true;
+  state_.fail_submit_at_step = 1;
+  Join(0, 1, 100);
+  EXPECT_FALSE(batch_.SubmitSteps().ok());
+  EXPECT_FALSE(batch_.Reset().ok());
+  EXPECT_EQ(used_pages(), 2u);
+}
+
+}  // namespace
+}  // namespace baton

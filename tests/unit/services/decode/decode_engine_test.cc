@@ -1,0 +1,281 @@
+#include "services/decode/decode_engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "tests/fakes/scripted_backend.h"
+#include "tests/fakes/scripted_prefill_client.h"
+
+namespace baton {
+namespace {
+
+using testing::ElementsAre;
+
+// Collects one request's stream; waits for its end.
+class Reader {
+ public:
+  explicit Reader(size_t capacity)
+      : stream_(std::make_shared<TokenChannel>(capacity, [this] {
+          std::lock_guard lock(mutex_);
+          ready_ = true;
+          changed_.notify_all();
+        })) {}
+
+  const std::shared_ptr<TokenChannel>& stream() const { return stream_; }
+  const StreamEnd& WaitEnd() {
+    while (!batch_.ended) WaitMore();
+    return batch_.end;
+  }
+  void WaitTokens(size_t count) {
+    while (tokens.size() < count && !batch_.ended) WaitMore();
+  }
+
+  std::vector<TokenId> tokens;
+
+ private:
+  void WaitMore() {
+    {
+      std::unique_lock lock(mutex_);
+      ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20), [this] { return ready_; }));
+      ready_ = false;
+    }
+    batch_ = stream_->Take();
+    for (const SampledToken& token : batch_.tokens) tokens.push_back(token.token);
+  }
+
+  std::mutex mutex_;  // Guards ready_.
+  std::condition_variable changed_;
+  bool ready_ = false;
+  std::shared_ptr<TokenChannel> stream_;
+  TokenChannel::Batch batch_;
+};
+
+class DecodeEngineTest : public testing::Test {
+ protected:
+  void Start(int max_rows = 4, uint32_t max_waiting = 8, uint32_t max_prefills = 2) {
+    DecodeEngineOptions options;
+    options.runner = std::make_unique<ScriptedDecodeRunner>(max_rows, 2, &state_);
+    options.arena = *KvArena::Create({.layout = ScriptedLayout(65, 65), .incarnation = "arena"});
+    options.client = &client_;
+    options.metrics = &metrics_;
+    options.limits = {.vocab_size = 10000,
+                      .max_context_tokens = 2048,
+                      .chunk_tokens = 128,
+                      .layout = ScriptedLayout(65, 65)};
+    options.max_waiting = max_waiting;
+    options.max_prefills = max_prefills;
+    options.on_report = [this](const WorkerReport& report) {
+      std::lock_guard lock(mutex_);
+      report_ = report;
+      reported_.notify_all();
+    };
+    engine_ = std::make_unique<DecodeEngine>(std::move(options));
+  }
+  void AttachAll() {
+    auto attach = client_.NextAttach();
+    ASSERT_TRUE(attach);
+    engine_->OnPeerEvent({.kind = KvPeerEvent::Kind::kAttached, .incarnation = "P"});
+    attach->done(AttachAnswer{.incarnation = "P"});
+  }
+  static DecodeJob Job(uint32_t max_tokens, std::vector<TokenId> stop_ids = {}) {
+    return {.prompt = {5, 6, 7},
+            .max_tokens = max_tokens,
+            .stop_ids = std::move(stop_ids),
+            .prefill_workers = {"p1"}};
+  }
+  SequenceId Submit(DecodeJob job, Reader& reader) {
+    const auto id = engine_->Submit(std::move(job), reader.stream());
+    EXPECT_TRUE(id.ok()) << id.status();
+    return id.ok() ? *id : 0;
+  }
+  bool WaitReport(const std::function<bool(const WorkerReport&)>& wanted) {
+    std::unique_lock lock(mutex_);
+    return reported_.wait_for(lock, std::chrono::seconds(20), [&] { return wanted(report_); });
+  }
+  bool WaitIdle() {
+    return WaitReport([](const WorkerReport& report) {
+      return report.running == 0 && report.waiting == 0 && report.full_pages_used == 0 &&
+             report.window_pages_used == 0;
+    });
+  }
+
+  std::mutex mutex_;  // Guards report_.
+  std::condition_variable reported_;
+  WorkerReport report_;
+  Metrics registry_{"decode"};
+  DecodeMetrics metrics_{registry_};
+  ScriptedDecodeState state_;
+  ScriptedPrefillClient client_;
+  std::unique_ptr<DecodeEngine> engine_;
+};
+
+TEST_F(DecodeEngineTest, StreamsFirstTokenAndStepsUpToMaxTokens) {
+  client_.AnswerByItself();
+  Start();
+  Reader reader(5);
+  Submit(Job(5), reader);
+  AttachAll();
+  const StreamEnd& end = reader.WaitEnd();
+  EXPECT_TRUE(end.status.ok()) << end.status;
+  EXPECT_EQ(end.finish, FinishReason::kLength);
+  EXPECT_EQ(end.prompt_tokens, 3u);
+  EXPECT_EQ(end.completion_tokens, 5u);
+  EXPECT_THAT(reader.tokens, ElementsAre(8, 9, 10, 11, 12));
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, StopsAtAStopTokenInDecodeAndInPrefill) {
+  client_.AnswerByItself();
+  Start();
+  Reader later(100);
+  Submit(Job(100, {11}), later);
+  AttachAll();
+  EXPECT_EQ(later.WaitEnd().finish, FinishReason::kStop);
+  EXPECT_THAT(later.tokens, ElementsAre(8, 9, 10, 11));
+  Reader first(100);
+  Submit(Job(100, {8}), first);
+  EXPECT_EQ(first.WaitEnd().finish, FinishReason::kStop);
+  EXPECT_THAT(first.tokens, ElementsAre(8));
+  Reader one(1);
+  Submit(Job(1), one);
+  EXPECT_EQ(one.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, MoreRequestsThanRowsAllEnd) {
+  client_.AnswerByItself();
+  Start(/*max_rows=*/3, /*max_waiting=*/64);
+  std::vector<std::unique_ptr<Reader>> readers;
+  for (uint32_t i = 0; i < 20; ++i) {
+    readers.push_back(std::make_unique<Reader>(10 + i));
+    Submit(Job(10 + i), *readers.back());
+    if (i == 0) AttachAll();
+  }
+  for (uint32_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(readers[i]->WaitEnd().finish, FinishReason::kLength);
+    EXPECT_EQ(readers[i]->tokens.size(), 10 + i);
+  }
+  EXPECT_TRUE(WaitIdle());
+  engine_.reset();
+  EXPECT_LE(state_.most_rows, 3);
+}
+
+TEST_F(DecodeEngineTest, DecodeGoesOnWhileAPrefillRuns) {
+  Start();
+  Reader running(200);
+  Submit(Job(200), running);
+  AttachAll();
+  client_.NextPrefill()->done(PrefillAnswer{.first = {.token = 8}});
+  Reader stuck(10);
+  const SequenceId stuck_id = Submit(Job(10), stuck);
+  const auto prefill = client_.NextPrefill();  // Never answered.
+  ASSERT_TRUE(prefill);
+  EXPECT_EQ(running.WaitEnd().finish, FinishReason::kLength);
+  engine_->Cancel(stuck_id);
+  EXPECT_TRUE(absl::IsCancelled(stuck.WaitEnd().status));
+  client_.NextRevoke()->done(absl::OkStatus());
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, CancelFreesRowsAndQueuedRequests) {
+  client_.AnswerByItself();
+  Start(/*max_rows=*/1);
+  Reader running(2000);
+  Reader waiting(10);
+  const SequenceId running_id = Submit(Job(2000), running);
+  AttachAll();
+  const SequenceId waiting_id = Submit(Job(10), waiting);
+  running.WaitTokens(3);
+  engine_->Cancel(waiting_id);
+  engine_->Cancel(running_id);
+  EXPECT_TRUE(absl::IsCancelled(waiting.WaitEnd().status));
+  const StreamEnd& end = running.WaitEnd();
+  EXPECT_TRUE(absl::IsCancelled(end.status) || running.tokens.size() == 2000u);
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, TriesTheNextPrefillWorkerUnnoticed) {
+  Start();
+  Reader reader(2);
+  DecodeJob job = Job(2);
+  job.prefill_workers = {"p1", "p2"};
+  Submit(std::move(job), reader);
+  client_.NextAttach()->done(absl::UnavailableError("connection refused"));
+  auto attach = client_.NextAttach();
+  ASSERT_TRUE(attach);
+  EXPECT_EQ(attach->address, "p2");
+  engine_->OnPeerEvent({.kind = KvPeerEvent::Kind::kAttached, .incarnation = "P"});
+  attach->done(AttachAnswer{.incarnation = "P"});
+  client_.NextPrefill()->done(PrefillAnswer{.first = {.token = 8}});
+  EXPECT_TRUE(reader.WaitEnd().status.ok());
+  EXPECT_THAT(reader.tokens, ElementsAre(8, 9));
+}
+
+TEST_F(DecodeEngineTest, WithoutAnyPrefillWorkerTheRequestIsUnavailable) {
+  Start();
+  Reader reader(2);
+  Submit(Job(2), reader);
+  client_.NextAttach()->done(absl::UnavailableError("connection refused"));
+  const StreamEnd& end = reader.WaitEnd();
+  EXPECT_TRUE(absl::IsUnavailable(end.status));
+  EXPECT_THAT(end.status.message(), testing::HasSubstr("connection refused"));
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, AFullQueueRefuses) {
+  Start(/*max_rows=*/1, /*max_waiting=*/2, /*max_prefills=*/1);
+  std::vector<std::unique_ptr<Reader>> readers;
+  int accepted = 0;
+  absl::Status refused;
+  for (int i = 0; i < 6 && refused.ok(); ++i) {
+    readers.push_back(std::make_unique<Reader>(5));
+    const auto id = engine_->Submit(Job(5), readers.back()->stream());
+    accepted += id.ok();
+    refused = id.status();
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_GE(accepted, 2);
+}
+
+TEST_F(DecodeEngineTest, AFailedStepFailsItsRequestsAndTheEngineGoesOn) {
+  client_.AnswerByItself();
+  state_.fail_await_at_step = 4;
+  Start();
+  Reader hit(500);
+  Submit(Job(500), hit);
+  AttachAll();
+  EXPECT_TRUE(absl::IsInternal(hit.WaitEnd().status));
+  Reader next(6);
+  Submit(Job(6), next);
+  EXPECT_EQ(next.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, ALostDeviceRefusesAndSaysNotReady) {
+  client_.AnswerByItself();
+  state_.fail_await_at_step = 2;
+  state_.fail_reset = true;
+  Start();
+  Reader hit(500);
+  Submit(Job(500), hit);
+  AttachAll();
+  EXPECT_FALSE(hit.WaitEnd().status.ok());
+  EXPECT_TRUE(WaitReport([](const WorkerReport& report) { return !report.ready; }));
+  Reader next(5);
+  EXPECT_TRUE(absl::IsUnavailable(engine_->Submit(Job(5), next.stream()).status()));
+}
+
+TEST_F(DecodeEngineTest, StoppingFailsWhatIsLeft) {
+  Start();
+  Reader reader(5);
+  Submit(Job(5), reader);
+  ASSERT_TRUE(client_.NextAttach());
+  engine_.reset();
+  EXPECT_TRUE(absl::IsUnavailable(reader.WaitEnd().status));
+}
+
+}  // namespace
+}  // namespace baton

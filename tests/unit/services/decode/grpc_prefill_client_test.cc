@@ -1,0 +1,102 @@
+#include "services/decode/grpc_prefill_client.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "services/base/grpc_server.h"
+#include "tests/fakes/scripted_backend.h"
+
+namespace baton {
+namespace {
+
+// Answers as told, and remembers the last request.
+class FakeWorker final : public v1::PrefillWorker::Service {
+ public:
+  grpc::Status AttachArena(grpc::ServerContext*, const v1::AttachArenaRequest* request,
+                           v1::AttachArenaResponse* response) override {
+    if (request->arena().incarnation() != "arena") {
+      return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "another arena");
+    }
+    response->set_incarnation("worker");
+    response->set_write_bytes_per_second(5);
+    return grpc::Status::OK;
+  }
+  grpc::Status Prefill(grpc::ServerContext* context, const v1::PrefillRequest* request,
+                       v1::PrefillResponse* response) override {
+    if (request->request_id() == "hang") {
+      while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return grpc::Status::CANCELLED;
+    }
+    response->set_first_token(request->token_ids(request->token_ids_size() - 1));
+    response->set_kv_bytes_written(request->lease().write_end());
+    return grpc::Status::OK;
+  }
+  grpc::Status RevokeLease(grpc::ServerContext*, const v1::RevokeLeaseRequest* request,
+                           v1::RevokeLeaseResponse*) override {
+    const bool known = request->lease_id() == 3 && request->prefill_incarnation() == "worker";
+    return known ? grpc::Status::OK
+                 : grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "not mine");
+  }
+};
+
+class GrpcPrefillClientTest : public testing::Test {
+ protected:
+  template <typename T>
+  static std::pair<std::function<void(T)>, std::future<T>> Waiter() {
+    auto promise = std::make_shared<std::promise<T>>();
+    return {[promise](T value) { promise->set_value(std::move(value)); }, promise->get_future()};
+  }
+  absl::StatusOr<AttachAnswer> Attach(const std::string& incarnation) {
+    KvArenaDescriptor arena = DescribeArena(ScriptedLayout(3, 3), {});
+    arena.incarnation = incarnation;
+    auto [done, answer] = Waiter<absl::StatusOr<AttachAnswer>>();
+    client_.Attach(server_->address(), arena, done);
+    return answer.get();
+  }
+  static PrefillCall Call(const std::string& request_id) {
+    return {.request_id = request_id,
+            .prompt = {4, 5},
+            .lease = {.lease_id = 1, .write_end = 2},
+            .timeout = std::chrono::milliseconds(20000)};
+  }
+
+  FakeWorker worker_;
+  std::unique_ptr<GrpcServer> server_ = *GrpcServer::Start("127.0.0.1:0", {&worker_});
+  GrpcPrefillClient client_;
+};
+
+TEST_F(GrpcPrefillClientTest, CarriesCallsAndAnswers) {
+  const auto attached = Attach("arena");
+  ASSERT_TRUE(attached.ok()) << attached.status();
+  EXPECT_EQ(attached->incarnation, "worker");
+  EXPECT_EQ(attached->write_bytes_per_second, 5);
+  auto [done, answer] = Waiter<absl::StatusOr<PrefillAnswer>>();
+  client_.Prefill(server_->address(), Call("r"), done);
+  const auto prefilled = answer.get();
+  ASSERT_TRUE(prefilled.ok()) << prefilled.status();
+  EXPECT_EQ(prefilled->first.token, 5);
+  EXPECT_EQ(prefilled->kv_bytes_written, 2u);
+  auto [revoke_done, revoked] = Waiter<absl::Status>();
+  client_.Revoke(server_->address(), {.prefill_incarnation = "worker", .lease_id = 3}, revoke_done);
+  EXPECT_TRUE(revoked.get().ok());
+}
+
+TEST_F(GrpcPrefillClientTest, ErrorsComeBackAsTheyAre) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(Attach("other").status()));
+  auto [done, answer] = Waiter<absl::StatusOr<PrefillAnswer>>();
+  client_.Prefill("127.0.0.1:1", Call("r"), done);
+  EXPECT_TRUE(absl::IsUnavailable(answer.get().status()));
+}
+
+TEST_F(GrpcPrefillClientTest, CancelEndsACall) {
+  auto [done, answer] = Waiter<absl::StatusOr<PrefillAnswer>>();
+  const uint64_t id = client_.Prefill(server_->address(), Call("hang"), done);
+  client_.CancelPrefill(id);
+  EXPECT_TRUE(absl::IsCancelled(answer.get().status()));
+  client_.CancelPrefill(id);  // Of no effect.
+}
+
+}  // namespace
+}  // namespace baton
