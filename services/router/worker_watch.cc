@@ -1,0 +1,125 @@
+#include "services/router/worker_watch.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "baton/v1/worker.grpc.pb.h"
+#include "common/log.h"
+#include "services/base/proto_convert.h"
+
+namespace baton {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause(50);
+constexpr std::chrono::milliseconds kLongestPause(500);
+constexpr std::chrono::milliseconds kTick(200);
+
+}  // namespace
+
+// One Watch call; deletes itself when it has ended.
+class WorkerWatch::Stream final : public grpc::ClientReadReactor<v1::StatusReport> {
+ public:
+  Stream(WorkerWatch* watch, std::string address, const std::shared_ptr<grpc::Channel>& channel)
+      : watch_(watch), address_(std::move(address)), stub_(v1::WorkerStatus::NewStub(channel)) {}
+
+  void Start() {
+    stub_->async()->Watch(&context_, &request_, this);
+    StartRead(&report_);
+    StartCall();
+  }
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    watch_->OnReport(address_, FromProto(report_));
+    StartRead(&report_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    watch_->OnStreamEnd(address_, absl::StrCat("lost: ", status.error_message().empty()
+                                                             ? "the worker ended the stream"
+                                                             : status.error_message()));
+    delete this;
+  }
+
+ private:
+  WorkerWatch* const watch_;
+  const std::string address_;
+  const std::unique_ptr<v1::WorkerStatus::Stub> stub_;
+  grpc::ClientContext context_;
+  const v1::WatchRequest request_;
+  v1::StatusReport report_;
+};
+
+WorkerWatch::WorkerWatch(WorkerDirectory* directory,
+                         std::map<std::string, std::shared_ptr<grpc::Channel>> channels,
+                         std::function<void()> on_change)
+    : directory_(directory), on_change_(std::move(on_change)) {
+  for (auto& [address, channel] : channels) workers_[address] = {.channel = std::move(channel)};
+  thread_ = std::thread([this] { Run(); });
+}
+
+WorkerWatch::~WorkerWatch() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  std::unique_lock lock(mutex_);
+  for (auto& [address, worker] : workers_) {
+    if (worker.stream != nullptr) worker.stream->Cancel();
+  }
+  changed_.wait(lock, [this] {
+    return std::all_of(workers_.begin(), workers_.end(),
+                       [](const auto& entry) { return entry.second.stream == nullptr; });
+  });
+}
+
+void WorkerWatch::Run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const Clock::time_point now = Clock::now();
+    Clock::time_point next = now + kTick;
+    for (auto& [address, worker] : workers_) {
+      if (worker.stream == nullptr && worker.next_try <= now) {
+        worker.stream = new Stream(this, address, worker.channel);  // See OnDone.
+        worker.stream->Start();
+      } else if (worker.stream == nullptr) {
+        next = std::min(next, worker.next_try);
+      } else if (directory_->IsSilent(address, now)) {
+        worker.stream->Cancel();  // A new stream finds out whether it comes back.
+      }
+    }
+    lock.unlock();
+    on_change_();
+    lock.lock();
+    changed_.wait_until(lock, next, [this] { return stopping_; });
+  }
+}
+
+void WorkerWatch::OnReport(const std::string& address, const WorkerReport& report) {
+  {
+    std::lock_guard lock(mutex_);
+    workers_[address].pause = std::chrono::milliseconds(0);
+  }
+  directory_->OnReport(address, report, Clock::now());
+  on_change_();
+}
+
+void WorkerWatch::OnStreamEnd(const std::string& address, const std::string& reason) {
+  directory_->OnLost(address, reason);
+  on_change_();
+  std::lock_guard lock(mutex_);
+  Worker& worker = workers_[address];
+  if (worker.pause.count() == 0) {
+    spdlog::warn("msg=\"worker lost\" worker={} reason=\"{}\"", address, reason);
+  }
+  worker.pause = std::clamp(worker.pause * 2, kFirstPause, kLongestPause);
+  worker.next_try = Clock::now() + worker.pause;
+  worker.stream = nullptr;
+  changed_.notify_all();
+}
+
+}  // namespace baton
