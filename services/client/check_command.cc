@@ -1,0 +1,160 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "kernels/backend_factory.h"
+#include "kernels/check/oracle.h"
+#include "kernels/check/oracle_check.h"
+#include "kernels/kv/kv_transport_factory.h"
+#include "kernels/models/checkpoint.h"
+#include "nlohmann/json.hpp"
+#include "services/client/commands.h"
+#include "services/client/prompt_flags.h"
+#include "services/client/text_check.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kShownDifferences = 10;
+
+void PrintOracleReport(const OracleReport& report, bool json) {
+  for (size_t i = 0; i < report.prompts.size(); ++i) {
+    const OraclePromptResult& prompt = report.prompts[i];
+    if (json) {
+      const Json line = {{"prompt", i},
+                         {"prompt_tokens", prompt.prompt_tokens},
+                         {"relative_l2", prompt.relative_l2},
+                         {"reference_relative_l2", prompt.reference_relative_l2},
+                         {"greedy_equal", prompt.greedy_equal},
+                         {"greedy_count", prompt.greedy_count},
+                         {"first_difference", prompt.first_difference},
+                         {"gap", prompt.gap},
+                         {"allowed_gap", prompt.allowed_gap},
+                         {"greedy_ok", prompt.greedy_ok()}};
+      std::printf("%s\n", line.dump().c_str());
+      continue;
+    }
+    std::printf(
+        "prompt %zu: %d tokens, logits relative L2 %.3g (reference's bfloat16 %.3g), "
+        "greedy %d/%d equal",
+        i, prompt.prompt_tokens, prompt.relative_l2, prompt.reference_relative_l2,
+        prompt.greedy_equal, prompt.greedy_count);
+    if (prompt.first_difference >= 0) {
+      std::printf(", first difference at %d, gap there %.3g (allowed %.3g)",
+                  prompt.first_difference, prompt.gap, prompt.allowed_gap);
+    }
+    std::printf("\n");
+  }
+}
+
+absl::StatusOr<bool> CheckOracle(const CommandLine& line) {
+  BATON_ASSIGN_OR_RETURN(const auto prompts, LoadOracle(line.text("oracle")));
+  BATON_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(line.text("model")));
+  BATON_ASSIGN_OR_RETURN(
+      const auto backend,
+      MakeBackend(*checkpoint, {.kind = line.text("backend"), .dtype = line.text("dtype")}));
+  BATON_ASSIGN_OR_RETURN(const std::string kind, KvTransportForBackend(backend->name()));
+  BATON_ASSIGN_OR_RETURN(const auto transport, MakeKvTransport({.kind = kind}));
+  OracleCheckOptions options;
+  options.float32 = line.text("dtype") == "float32";
+  BATON_ASSIGN_OR_RETURN(const int64_t chunk_tokens, line.integer("chunk-tokens", 1, 1 << 20));
+  options.chunk_tokens = static_cast<int>(chunk_tokens);
+  options.make_kv_memory = [&transport](uint64_t size_bytes) {
+    return transport->Allocate(size_bytes);
+  };
+  BATON_ASSIGN_OR_RETURN(const OracleReport report, CheckAgainstOracle(*backend, prompts, options));
+  PrintOracleReport(report, line.on("json"));
+  if (line.on("json")) {
+    const Json last = {{"median_ratio", report.median_ratio}, {"passed", report.passed}};
+    std::printf("%s\n", last.dump().c_str());
+  } else {
+    std::printf("%s %s on %s: %s", line.text("model").c_str(), line.text("dtype").c_str(),
+                backend->name().c_str(), report.passed ? "passed" : "FAILED");
+    if (report.median_ratio > 0) {
+      std::printf("; median distance %.3f times the reference's bfloat16", report.median_ratio);
+    }
+    std::printf("\n");
+  }
+  return report.passed;
+}
+
+bool PrintTextReport(const char* what, const TextCheckReport& report, bool json) {
+  if (json) {
+    const Json line = {{"check", what},
+                       {"cases", report.case_count},
+                       {"differences", report.differences},
+                       {"passed", report.differences.empty()}};
+    std::printf("%s\n", line.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+    return report.differences.empty();
+  }
+  int shown = 0;
+  for (const std::string& difference : report.differences) {
+    if (shown++ == kShownDifferences) break;
+    std::printf("%s\n", difference.c_str());
+  }
+  std::printf("%s: %d cases, %zu differences: %s\n", what, report.case_count,
+              report.differences.size(), report.differences.empty() ? "passed" : "FAILED");
+  return report.differences.empty();
+}
+
+absl::StatusOr<bool> CheckText(const CommandLine& line) {
+  bool passed = true;
+  BATON_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(line.text("model")));
+  if (line.given("tokenizer-cases")) {
+    BATON_ASSIGN_OR_RETURN(const std::string cases, ReadTextFile(line.text("tokenizer-cases")));
+    BATON_ASSIGN_OR_RETURN(const TextCheckReport report, CheckTokenizerCases(cases, *tokenizer));
+    passed &= PrintTextReport("tokenizer", report, line.on("json"));
+  }
+  if (line.given("chat-cases")) {
+    BATON_ASSIGN_OR_RETURN(const std::string cases, ReadTextFile(line.text("chat-cases")));
+    BATON_ASSIGN_OR_RETURN(const auto chat_template, ChatTemplate::Load(line.text("model")));
+    BATON_ASSIGN_OR_RETURN(const TextCheckReport report,
+                           CheckChatCases(cases, *tokenizer, *chat_template));
+    passed &= PrintTextReport("chat template", report, line.on("json"));
+  }
+  return passed;
+}
+
+ExitCode RunCheck(const CommandLine& line) {
+  const bool text = line.given("tokenizer-cases") || line.given("chat-cases");
+  if (line.text("model").empty() || (!text && !line.given("oracle"))) {
+    return Complain(absl::InvalidArgumentError("wanted --model and one or more of --oracle, "
+                                               "--tokenizer-cases and --chat-cases"),
+                    kExitUsage);
+  }
+  bool passed = true;
+  if (text) {
+    const auto result = CheckText(line);
+    if (!result.ok()) return Complain(result.status(), kExitUsage);
+    passed &= *result;
+  }
+  if (line.given("oracle")) {
+    const auto result = CheckOracle(line);
+    if (!result.ok()) return Complain(result.status(), kExitUsage);
+    passed &= *result;
+  }
+  return passed ? kExitOk : kExitMismatch;
+}
+
+}  // namespace
+
+Command CheckCommand() {
+  CommandSpec spec{.name = "check",
+                   .summary = "compares a checkpoint as served here with a reference's files"};
+  spec.flags = {
+      {"model", "DIR", "", "Hugging Face checkpoint directory"},
+      {"oracle", "PREFIX", "", "PREFIX.json and PREFIX.safetensors: logits and greedy tokens"},
+      {"backend", "NAME", "auto", "auto, cpu or cuda"},
+      {"dtype", "NAME", "bfloat16", "bfloat16, or float32 (CPU only: the reference mode)"},
+      {"chunk-tokens", "N", "512", "longest prefill chunk"},
+      {"tokenizer-cases", "FILE", "", "texts with their ids and decoded texts"},
+      {"chat-cases", "FILE", "", "conversations with their rendered text and ids"},
+      {"json", "", "false", "print JSON, one object a line"}};
+  return {.spec = std::move(spec), .run = RunCheck};
+}
+
+}  // namespace baton

@@ -1,0 +1,57 @@
+// baton: the command-line client.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "services/client/commands.h"
+
+namespace baton {
+namespace {
+
+std::vector<Command> AllCommands() {
+  return {GenerateCommand(), ChatCommand(), TokenizeCommand(), StatusCommand(), CheckCommand()};
+}
+
+void PrintHelp(const std::vector<Command>& commands, bool every_flag) {
+  std::printf("baton: client of a Baton router\n\nUsage: baton COMMAND [flags]\n\nCommands:\n");
+  for (const Command& command : commands) {
+    std::printf("  %-10s %s\n", command.spec.name.c_str(), command.spec.summary.c_str());
+  }
+  std::printf("\n`baton COMMAND --help` lists a command's flags.\n\n%s", ExitCodeHelp().c_str());
+  if (!every_flag) return;
+  for (const Command& command : commands) std::printf("\n%s", HelpText(command.spec).c_str());
+}
+
+int Run(const std::vector<std::string>& arguments) {
+  const std::vector<Command> commands = AllCommands();
+  const std::string name = arguments.empty() ? "" : arguments[0];
+  if (name.empty() || name == "--help" || name == "-h" || name == "help" || name == "--helpfull") {
+    PrintHelp(commands, name == "--helpfull");
+    return name.empty() ? kExitUsage : kExitOk;
+  }
+  for (const Command& command : commands) {
+    if (command.spec.name != name) continue;
+    const auto line = CommandLine::Parse(command.spec, absl::MakeConstSpan(arguments).subspan(1));
+    if (!line.ok()) return Complain(line.status(), kExitUsage);
+    if (line->help()) {
+      std::printf("%s\n%s", HelpText(command.spec).c_str(), ExitCodeHelp().c_str());
+      return kExitOk;
+    }
+    return command.run(*line);
+  }
+  return Complain(absl::InvalidArgumentError("unknown command \"" + name + "\"; see baton --help"),
+                  kExitUsage);
+}
+
+}  // namespace
+
+ExitCode Complain(const absl::Status& status, ExitCode code) {
+  std::fprintf(stderr, "baton: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+}  // namespace baton
+
+int main(int argc, char** argv) {
+  return baton::Run(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,77 @@
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/check.h"
+#include "nlohmann/json.hpp"
+#include "services/client/commands.h"
+#include "services/client/prompt_flags.h"
+#include "services/client/router_client.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+absl::Status Detokenize(const CommandLine& line, RouterClient& client) {
+  v1::DetokenizeRequest request;
+  BATON_ASSIGN_OR_RETURN(const auto ids, ParseIds("--ids", line.text("ids")));
+  request.mutable_ids()->Assign(ids.begin(), ids.end());
+  request.set_skip_special_tokens(line.on("skip-special-tokens"));
+  BATON_ASSIGN_OR_RETURN(const v1::DetokenizeResponse response, client.Detokenize(request));
+  const Json json = {{"text", response.text()}};
+  std::printf("%s\n", line.on("json") ? json.dump().c_str() : response.text().c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Tokenize(const CommandLine& line, RouterClient& client) {
+  v1::TokenizeRequest request;
+  if (line.given("messages")) {
+    BATON_ASSIGN_OR_RETURN(*request.mutable_chat()->mutable_messages_json(),
+                           ReadTextFile(line.text("messages")));
+    request.mutable_chat()->set_template_kwargs_json(line.text("template-kwargs"));
+  } else if (line.given("text-file")) {
+    BATON_ASSIGN_OR_RETURN(*request.mutable_text(), ReadTextFile(line.text("text-file")));
+  } else {
+    request.set_text(absl::StrJoin(line.operands(), " "));
+  }
+  request.set_add_special_tokens(line.on("add-special-tokens"));
+  BATON_ASSIGN_OR_RETURN(const v1::TokenizeResponse response, client.Tokenize(request));
+  if (!line.on("json")) {
+    std::printf("%s\n", absl::StrJoin(response.ids(), ",").c_str());
+    return absl::OkStatus();
+  }
+  Json json = {{"ids", response.ids()}};
+  if (line.given("messages")) json["rendered"] = response.rendered();
+  std::printf("%s\n", json.dump().c_str());
+  return absl::OkStatus();
+}
+
+ExitCode RunTokenize(const CommandLine& line) {
+  const auto timeout = line.number("timeout", 0, 1e6);
+  if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
+  RouterClient client(line.text("router"),
+                      std::chrono::milliseconds(static_cast<int64_t>(*timeout * 1e3)));
+  const absl::Status status = line.given("ids") ? Detokenize(line, client) : Tokenize(line, client);
+  return status.ok() ? kExitOk : Complain(status, ExitCodeFor(status));
+}
+
+}  // namespace
+
+Command TokenizeCommand() {
+  CommandSpec spec{.name = "tokenize",
+                   .summary = "text or chat messages to token ids, or back",
+                   .operands = "[TEXT]"};
+  spec.flags = {{"text-file", "FILE", "", "the text from a file; - is standard input"},
+                {"messages", "FILE", "", "a chat: JSON array of messages; - is standard input"},
+                {"template-kwargs", "JSON", "", "further variables of the chat template"},
+                {"add-special-tokens", "", "false", "with the beginning-of-sequence token"},
+                {"ids", "ID,ID", "", "turn these ids into text instead"},
+                {"skip-special-tokens", "", "false", "with --ids: leave special tokens out"}};
+  for (FlagSpec& flag : ConnectionFlags()) spec.flags.push_back(std::move(flag));
+  return {.spec = std::move(spec), .run = RunTokenize};
+}
+
+}  // namespace baton
