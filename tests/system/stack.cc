@@ -1,0 +1,136 @@
+#include "tests/system/stack.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/check.h"
+
+namespace baton {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLimit(30);
+constexpr milliseconds kPause(20);  // Between two looks at the router's list.
+
+std::string MakeLogDir() {
+  const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+  const std::filesystem::path dir = std::filesystem::path(BATON_BINARY_DIR) / "system" /
+                                    absl::StrCat(test->test_suite_name(), ".", test->name());
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directories(dir);
+  return dir.string();
+}
+
+}  // namespace
+
+std::string NorthNanoDir() { return std::string(BATON_SOURCE_DIR) + "/deploy/models/north-nano"; }
+
+Stack::Stack(StackOptions options) : options_(std::move(options)), log_dir_(MakeLogDir()) {
+  for (int i = 0; i < options_.prefill_count; ++i) {
+    prefill_.push_back(Start("prefill", "127.0.0.1:0", options_.prefill_flags));
+    prefill_addresses_.push_back(prefill_.back()->WaitListening());
+  }
+  for (int i = 0; i < options_.decode_count; ++i) {
+    decode_.push_back(Start("decode", "127.0.0.1:0", options_.decode_flags));
+    decode_addresses_.push_back(decode_.back()->WaitListening());
+  }
+  std::vector<std::string> flags = options_.router_flags;
+  flags.push_back("--prefill-workers=" + absl::StrJoin(prefill_addresses_, ","));
+  flags.push_back("--decode-workers=" + absl::StrJoin(decode_addresses_, ","));
+  router_ = Start("router", "127.0.0.1:0", std::move(flags));
+  router_address_ = router_->WaitListening();
+}
+
+std::unique_ptr<Process> Stack::Start(const std::string& role, const std::string& listen,
+                                      std::vector<std::string> flags) {
+  flags.push_back("--model=" + NorthNanoDir());
+  flags.push_back("--listen=" + listen);
+  return std::make_unique<Process>("baton-" + role, flags, log_dir_ + "/" + role + ".log");
+}
+
+void Stack::RestartPrefill(int index) {
+  auto& process = prefill_[static_cast<size_t>(index)];
+  process = Start("prefill", prefill_address(index), options_.prefill_flags);
+  process->WaitListening();
+}
+
+void Stack::RestartDecode(int index) {
+  auto& process = decode_[static_cast<size_t>(index)];
+  process = Start("decode", decode_address(index), options_.decode_flags);
+  process->WaitListening();
+}
+
+bool Stack::WaitWorkers(const std::function<bool(const v1::ListWorkersResponse&)>& wanted) {
+  const auto deadline = steady_clock::now() + kLimit;
+  const auto client = Client(milliseconds(5000));
+  while (steady_clock::now() < deadline) {
+    const auto workers = client->ListWorkers();
+    if (workers.ok() && wanted(*workers)) return true;
+    std::this_thread::sleep_for(kPause);
+  }
+  const auto workers = client->ListWorkers();
+  ADD_FAILURE() << "workers: "
+                << (workers.ok() ? workers->ShortDebugString() : workers.status().ToString());
+  return false;
+}
+
+bool Stack::WaitReady() {
+  return WaitWorkers([](const v1::ListWorkersResponse& response) {
+    const auto& workers = response.workers();
+    return !workers.empty() && std::all_of(workers.begin(), workers.end(), [](const auto& worker) {
+      return worker.state() == "ready";
+    });
+  });
+}
+
+bool Stack::WaitIdle() {
+  return WaitWorkers([](const v1::ListWorkersResponse& response) {
+    const auto& workers = response.workers();
+    return std::all_of(workers.begin(), workers.end(), [](const auto& worker) {
+      return worker.in_flight() + worker.running() + worker.waiting() + worker.full_pages_used() +
+                 worker.window_pages_used() + worker.quarantined_pages() ==
+             0;
+    });
+  });
+}
+
+std::unique_ptr<RouterClient> Stack::Client(milliseconds timeout) const {
+  return std::make_unique<RouterClient>(router_address_, timeout);
+}
+
+Process Stack::Baton(std::vector<std::string> arguments) const {
+  arguments.push_back("--router=" + router_address_);
+  return Process("baton", arguments, log_dir_ + "/baton.log");
+}
+
+v1::GenerateRequest TextRequest(const std::string& text, uint32_t max_tokens) {
+  v1::GenerateRequest request;
+  request.set_text(text);
+  request.mutable_sampling()->set_max_tokens(max_tokens);
+  request.mutable_sampling()->set_ignore_eos(true);
+  return request;
+}
+
+Answer Ask(RouterClient& client, const v1::GenerateRequest& request) {
+  Answer answer;
+  answer.status = client.Generate(request, [&answer](const v1::GenerateResponse& message) {
+    if (!message.request_id().empty()) answer.seed = message.seed();
+    answer.tokens.insert(answer.tokens.end(), message.token_ids().begin(),
+                         message.token_ids().end());
+    answer.logprobs.insert(answer.logprobs.end(), message.logprobs().begin(),
+                           message.logprobs().end());
+    answer.text += message.text();
+    answer.last = message;
+  });
+  return answer;
+}
+
+}  // namespace baton
