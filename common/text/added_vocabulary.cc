@@ -11,7 +11,6 @@
 namespace baton {
 namespace {
 
-constexpr int64_t kMaxTokenId = (4 << 20) - 1;
 constexpr size_t kMaxTokenCount = 1 << 17;
 constexpr size_t kMaxContentBytes = 1024;  // Bounds the search at each position.
 

@@ -11,7 +11,6 @@
 namespace baton {
 namespace {
 
-constexpr int64_t kMaxTokenId = (4 << 20) - 1;
 constexpr TokenId kNoToken = -1;
 
 uint64_t PairKey(TokenId left, TokenId right) {

@@ -16,6 +16,9 @@
 
 namespace baton {
 
+// Highest token id that a tokenizer.json may name; bounds the table of tokens.
+inline constexpr int64_t kMaxTokenId = (4 << 20) - 1;
+
 class BpeModel {
  public:
   // Reads the `model` object. InvalidArgument for what the model does not support.

@@ -11,7 +11,7 @@
 namespace baton {
 namespace {
 
-constexpr int kMaxDepth = 8;
+constexpr int kMaxNormalizerDepth = 8;
 
 absl::StatusOr<bool> HasNfc(const JsonView& normalizer, int depth) {
   if (normalizer.is_null()) return false;
@@ -20,7 +20,8 @@ absl::StatusOr<bool> HasNfc(const JsonView& normalizer, int depth) {
     BATON_RETURN_IF_ERROR(normalizer.AllowKeys({"type"}));
     return true;
   }
-  if (type.value() != "Sequence" || depth >= kMaxDepth) return type.Refuse("NFC or Sequence");
+  if (type.value() != "Sequence" || depth >= kMaxNormalizerDepth)
+    return type.Refuse("NFC or Sequence");
   BATON_RETURN_IF_ERROR(normalizer.AllowKeys({"type", "normalizers"}));
   BATON_ASSIGN_OR_RETURN(const JsonView list, normalizer.Member("normalizers"));
   BATON_ASSIGN_OR_RETURN(const std::vector<JsonView> elements, list.Elements());

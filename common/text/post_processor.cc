@@ -7,7 +7,7 @@
 namespace baton {
 namespace {
 
-constexpr int kMaxDepth = 8;
+constexpr int kMaxPostProcessorDepth = 8;
 constexpr size_t kMaxSpecialTokenCount = 1024;
 
 // The ids that a template's special token stands for.
@@ -45,7 +45,7 @@ absl::Status PostProcessor::Add(const JsonView& processor,
   if (type.value() == "ByteLevel") {
     return processor.AllowKeys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
   }
-  if (type.value() != "Sequence" || depth >= kMaxDepth) {
+  if (type.value() != "Sequence" || depth >= kMaxPostProcessorDepth) {
     return type.Refuse("TemplateProcessing, ByteLevel or Sequence");
   }
   BATON_RETURN_IF_ERROR(processor.AllowKeys({"type", "processors"}));

@@ -7,7 +7,7 @@
 namespace baton {
 namespace {
 
-constexpr int kMaxDepth = 8;
+constexpr int kMaxPreTokenizerDepth = 8;
 constexpr size_t kMaxStageCount = 64;
 
 }  // namespace
@@ -28,7 +28,7 @@ absl::Status PreTokenizer::Add(const JsonView& stage, bool is_last, int depth) {
     splits_.push_back(std::move(split));
     return absl::OkStatus();
   }
-  if (type.value() != "Sequence" || depth >= kMaxDepth) {
+  if (type.value() != "Sequence" || depth >= kMaxPreTokenizerDepth) {
     return type.Refuse(is_last ? "ByteLevel as the last stage" : "Split or Sequence");
   }
   BATON_RETURN_IF_ERROR(stage.AllowKeys({"type", "pretokenizers"}));
