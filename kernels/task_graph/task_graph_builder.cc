@@ -91,8 +91,8 @@ void TaskGraphBuilder::AddLayer(int layer) {
       add(OpKind::kQkvRope, qkv, {WaitOn(CounterKind::kX, layer)},
           Signal(CounterKind::kQkv, layer));
     }
-    // The experts' first half stands between QkvRope and Attention, and the second between
-    // Attention and its merge, so that the work hides the hops.
+    // Work hides the hops: a third of the experts stands between QkvRope and Attention, the next
+    // before the merge, and the last before the output projection.
     AddGateUp(worker, layer, shape.sparse ? kFirstExperts : kAlwaysActive);
     add(OpKind::kAttention, {}, {WaitOn(CounterKind::kQkv, layer)},
         Signal(CounterKind::kPartial, layer));
@@ -102,6 +102,7 @@ void TaskGraphBuilder::AddLayer(int layer) {
     }
     add(OpKind::kAttentionMerge, {}, {WaitOn(CounterKind::kPartial, layer)},
         Signal(CounterKind::kMerged, layer));
+    if (shape.sparse) AddGateUp(worker, layer, kLastExperts);
     if (!hidden.empty()) {
       add(OpKind::kOutputProj, hidden, {WaitOn(CounterKind::kMerged, layer)}, kNoCounter);
       add(OpKind::kDown, hidden, {WaitOn(CounterKind::kHidden, layer)},
@@ -117,7 +118,7 @@ void TaskGraphBuilder::AddGateUp(int worker, int layer, uint8_t part) {
   if (range.empty()) return;
   // A worker signals hidden once, with the last of its GateUp tasks in the layer.
   const bool last =
-      always ? !shape.sparse || Owned(shape.expert_rows, worker).empty() : part == kSecondExperts;
+      always ? !shape.sparse || Owned(shape.expert_rows, worker).empty() : part == kLastExperts;
   Add(worker, {.op = OpKind::kGateUp,
                .part = part,
                .layer = static_cast<uint16_t>(layer),

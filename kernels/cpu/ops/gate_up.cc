@@ -58,9 +58,9 @@ void RunGateUp(WorkerContext& context, const Task& task) {
     return RunNetwork(context, {weights.gate, weights.up, owned}, normed, hidden);
   }
   const auto& active = context.Active(task.layer, task.buffer_epoch);
-  const size_t half = (active.size() + 1) / 2;
-  const size_t first = task.part == kFirstExperts ? 0 : half;
-  const size_t last = task.part == kFirstExperts ? half : active.size();
+  const int count = static_cast<int>(active.size());
+  const auto first = static_cast<size_t>(ExpertPartBegin(count, task.part));
+  const auto last = static_cast<size_t>(ExpertPartBegin(count, task.part + 1));
   std::vector<const float*>& inputs = context.inputs();
   for (size_t i = first; i < last; ++i) {
     inputs.clear();

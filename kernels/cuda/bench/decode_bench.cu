@@ -1,0 +1,161 @@
+#include "kernels/cuda/bench/decode_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/kv/model_kv_layout.h"
+
+namespace baton::cuda {
+namespace {
+
+__global__ void FillNoise(uint32_t* to, uint64_t words) {
+  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < words; i += uint64_t{gridDim.x} * blockDim.x) {
+    uint32_t h = static_cast<uint32_t>(i * 0x9e3779b1u);
+    h ^= h >> 15;
+    h *= 0x85ebca6bu;
+    // Two bf16 of magnitude 0.25 to 1 and either sign.
+    to[i] = (h & 0x80ff80ffu) | 0x3e803e80u;
+  }
+}
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[std::min(values.size() - 1, static_cast<size_t>(q * values.size()))];
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DecodeBench>> DecodeBench::Create(const ModelConfig& config,
+                                                                 const WeightSet* checkpoint_weights, int worker_count,
+                                                                 uint64_t arena_bytes) {
+  std::unique_ptr<DecodeBench> bench(new DecodeBench(config));
+  if (worker_count == 0) {
+    int device = 0;
+    BATON_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
+    BATON_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&worker_count, cudaDevAttrMultiProcessorCount, device));
+  }
+  BATON_ASSIGN_OR_RETURN(bench->weights_,
+                         checkpoint_weights == nullptr
+                             ? PackedWeights::Synthetic(config, 1)
+                             : PackedWeights::Load(config, *checkpoint_weights, worker_count, nullptr));
+  bench->graph_ = std::make_unique<TaskGraph>(TaskGraph::Build(config, worker_count));
+  bench->arena_bytes_ = arena_bytes;
+  BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&bench->arena_, arena_bytes));
+  FillNoise<<<1056, 256>>>(static_cast<uint32_t*>(bench->arena_), arena_bytes / 4);
+  BATON_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
+  return bench;
+}
+
+DecodeBench::~DecodeBench() { cudaFree(arena_); }
+
+double DecodeBench::WeightBytes(double distinct_experts) const {
+  double bytes = 0;
+  for (const LayerDevice& l : weights_->layers()) {
+    const double h = config_.hidden, q = double(config_.query_heads) * config_.head_dim,
+                 kv = double(config_.kv_heads) * config_.head_dim;
+    bytes += 2 * h * (q + 2 * kv + q) + 2 * h * l.expert_count + 6 * h * l.always_width;
+    if (l.expert_count > 0) bytes += distinct_experts * 6 * h * l.expert_width;
+  }
+  return bytes + 2.0 * config_.vocab * config_.hidden;
+}
+
+double DecodeBench::KvBytes(const std::vector<int>& contexts) const {
+  double bytes = 0;
+  for (int context : contexts) {
+    for (const LayerConfig& layer : config_.layers) {
+      const int keys = layer.sliding ? std::min(context, config_.window_keys) : context;
+      bytes += 4.0 * config_.kv_heads * config_.head_dim * keys;
+    }
+  }
+  return bytes;
+}
+
+absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point, const DecodeTuning& tuning,
+                                                       std::string* trace_json) {
+  std::vector<int> contexts = point.contexts;
+  if (contexts.empty()) contexts.assign(point.batch, point.context);
+  const int total_steps = point.warm_up_steps + point.steps + 4;
+  // An arena layout with the pages the rows need.
+  uint32_t full = 0, window = 0;
+  for (int context : contexts) {
+    full += FullPagesFor(context + total_steps);
+    window += WindowPagesFor(context + total_steps, config_.window_keys, 1);
+  }
+  const KvLayout layout = MakeModelKvLayout(config_, {.element_bytes = 2, .swizzled = true}, full, window);
+  if (layout.total_bytes() > arena_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("KV arena: wanted ", layout.total_bytes() >> 20, " MiB, found ",
+                                                     arena_bytes_ >> 20));
+  }
+  DecodeTuning used = tuning;
+  used.forced_experts = point.forced_experts;
+  used.trace = trace_json != nullptr;
+  DecodeRunnerOptions options{.max_rows = std::max(8, (point.batch + 7) / 8 * 8), .layout = layout, .kv_base = arena_,
+                              .max_context_tokens = *std::max_element(contexts.begin(), contexts.end()) + total_steps};
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaDecodeRunner> runner,
+                         CudaDecodeRunner::Create(config_, *weights_, *graph_, options, used));
+  StepInput join;
+  uint32_t next_full = 0, next_window = 0;
+  for (int i = 0; i < point.batch; ++i) {
+    RowJoin row{.slot = i, .row_id = uint64_t(i) + 1, .token = 100 + 37 * i, .position = contexts[i],
+                .max_new_tokens = total_steps};
+    for (uint32_t n = FullPagesFor(contexts[i] + total_steps); n > 0; --n) row.pages.full.push_back(next_full++);
+    for (uint32_t n = WindowPagesFor(contexts[i] + total_steps, config_.window_keys, 1); n > 0; --n) {
+      row.pages.window.push_back(next_window++);
+    }
+    join.joins.push_back(std::move(row));
+  }
+  DecodeMeasurement m;
+  std::vector<double> host_ms, device_ms;
+  double distinct = 0, last = 0;
+  BATON_RETURN_IF_ERROR(runner->Submit(join));
+  for (int step = 0; step < point.warm_up_steps + point.steps; ++step) {
+    BATON_RETURN_IF_ERROR(runner->Submit({}));
+    if (step == point.warm_up_steps) BATON_RETURN_IF_ERROR(runner->ReadStats().status());
+    BATON_ASSIGN_OR_RETURN(StepOutput output, runner->Await());
+    const double now = Seconds();
+    if (step > point.warm_up_steps) {
+      host_ms.push_back((now - last) * 1e3);
+      distinct += output.distinct_experts;
+    }
+    if (output.device_seconds > 0 && step > point.warm_up_steps) device_ms.push_back(output.device_seconds * 1e3);
+    last = now;
+  }
+  BATON_RETURN_IF_ERROR(runner->Await().status());
+  BATON_ASSIGN_OR_RETURN(const std::vector<WorkerStats> stats, runner->ReadStats());
+  for (const WorkerStats& s : stats) {
+    const double cycles = std::max<double>(1, s.cycles) * stats.size();
+    m.wait_memory += s.wait_memory / cycles;
+    m.wait_routing += s.wait_routing / cycles;
+    m.wait_join += s.wait_join / cycles;
+    m.wait_other += s.wait_other / cycles;
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  const double idle_begin = Seconds();
+  BATON_RETURN_IF_ERROR(runner->Submit({}));
+  BATON_RETURN_IF_ERROR(runner->Await().status());
+  m.first_after_idle_ms = (Seconds() - idle_begin) * 1e3;
+  m.step_ms_median = Quantile(host_ms, 0.5);
+  m.step_ms_p99 = Quantile(host_ms, 0.99);
+  m.device_ms_median = Quantile(device_ms, 0.5);
+  m.tokens_per_second = point.batch / (m.step_ms_median * 1e-3);
+  m.distinct_experts = host_ms.empty() ? 0 : distinct / host_ms.size();
+  m.weight_bytes = WeightBytes(m.distinct_experts);
+  std::vector<int> mid = contexts;
+  for (int& c : mid) c += point.warm_up_steps + point.steps / 2;
+  m.kv_bytes = KvBytes(mid);
+  if (trace_json != nullptr) {
+    BATON_ASSIGN_OR_RETURN(*trace_json, runner->TraceJson());
+  }
+  return m;
+}
+
+}  // namespace baton::cuda

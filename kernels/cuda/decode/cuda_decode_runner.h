@@ -1,0 +1,94 @@
+// DecodeRunner on a GPU: keeps the rows' state on the device, applies joins and leaves between steps, launches one
+// megakernel a step, up to two ahead of the host, and reads results through pinned memory.
+//
+// One owner thread. Nothing here waits for the device but Await, and Reset after an error.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/decode/decode_params.h"
+#include "kernels/cuda/decode/weight_packer.h"
+#include "kernels/task_graph/task_graph.h"
+
+namespace baton::cuda {
+
+// What only tests and benchmarks set.
+struct DecodeTuning {
+  int slot_bytes = 24576;         // Of the ring.
+  int in_flight_bytes = 49152;    // Bulk copies outstanding a worker.
+  bool reader_fence = true;       // Readers fence after a counter wait.
+  int forced_experts = 0;         // > 0: routing draws uniformly from this many experts a layer.
+  uint32_t delay_seed = 0;        // Not 0: random delays before tasks.
+  uint32_t drop_signal_worker = ~0u;  // This worker's next signals of the counter are lost.
+  uint32_t drop_signal_counter = 0;
+  uint64_t timeout_ns = 80'000'000;
+  bool keep_logits = false;       // Keep the last step's logits [rows, vocab] on the device.
+  bool trace = false;
+  bool validate_pages = true;     // Refuse joins whose page ids lie outside the arena.
+};
+
+class CudaDecodeRunner : public DecodeRunner {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> Create(const ModelConfig& config,
+                                                                  const PackedWeights& weights, const TaskGraph& graph,
+                                                                  const DecodeRunnerOptions& options,
+                                                                  const DecodeTuning& tuning);
+  ~CudaDecodeRunner() override;
+
+  int max_rows() const override { return max_rows_; }
+  int max_in_flight() const override { return 2; }
+  absl::Status Submit(const StepInput& input) override;
+  absl::StatusOr<StepOutput> Await() override;
+  absl::Status Reset() override;
+
+  // For benchmarks and tests.
+  DecodeTuning& tuning() { return tuning_; }
+  absl::StatusOr<std::vector<WorkerStats>> ReadStats();
+  absl::StatusOr<std::vector<float>> ReadLogits(int slot);
+  absl::StatusOr<std::string> TraceJson();
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  CudaDecodeRunner(const ModelConfig& config, const DecodeRunnerOptions& options, const DecodeTuning& tuning);
+  absl::Status Allocate(const PackedWeights& weights, const TaskGraph& graph);
+  int SlotBytes(int row_tiles) const;
+  absl::Status AllocateBuffers(const TaskGraph& graph);
+  absl::Status UploadTables(const PackedWeights& weights, const TaskGraph& graph);
+  void FillParams(const PackedWeights& weights, const TaskGraph& graph);
+  absl::Status CheckJoin(const RowJoin& join, const std::vector<bool>& leaving) const;
+  absl::Status ApplyJoin(const RowJoin& join, int update);
+  absl::Status TakeError(uint64_t step);
+  absl::Status ClearDeviceState();
+  template <typename T>
+  absl::Status DeviceArray(T** pointer, uint64_t count);
+
+  const ModelConfig config_;
+  const DecodeRunnerOptions options_;
+  DecodeTuning tuning_;
+  int max_rows_ = 0;
+  int max_pages_ = 0, max_ring_ = 0;
+  DecodeParams params_{};
+  SmemPlan plans_[4]{};
+  uint64_t submitted_ = 0, awaited_ = 0;
+  uint64_t step_base_ = 0;  // Steps before the last Reset: the device counts from its own zero.
+  std::vector<bool> in_use_;       // Slots as of the last submitted step, as far as the host knows.
+  std::vector<uint64_t> row_ids_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begin_[4] = {}, end_[4] = {};
+  std::vector<void*> device_memory_;
+  RowResultSlot* results_ = nullptr;  // Pinned, [4][kMaxRows]
+  ErrorSlot* error_ = nullptr;        // Pinned
+  RowUpdate* updates_ = nullptr;         // Pinned, [4][2 * kMaxRows]
+  uint32_t* page_staging_ = nullptr;  // Pinned, [4][kMaxRows][max_pages + max_ring]
+  uint64_t graph_counters_ = 0;
+};
+
+}  // namespace baton::cuda

@@ -1,0 +1,8 @@
+#include "kernels/cuda/decode/decode_step.cuh"
+#include "kernels/cuda/decode/megakernel.cuh"
+
+namespace baton::cuda {
+
+const void* DecodeStepRows8() { return reinterpret_cast<const void*>(&DecodeStep<1>); }
+
+}  // namespace baton::cuda

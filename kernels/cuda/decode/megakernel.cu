@@ -1,0 +1,88 @@
+#include "kernels/cuda/decode/megakernel.cuh"
+
+#include <algorithm>
+
+#include "kernels/cuda/decode/smem.cuh"
+
+namespace baton::cuda {
+namespace {
+
+const void* KernelFor(int row_tiles) {
+  switch (row_tiles) {
+    case 1: return DecodeStepRows8();
+    case 2: return DecodeStepRows16();
+    case 3: return DecodeStepRows24();
+    default: return DecodeStepRows32();
+  }
+}
+
+uint32_t Align(uint32_t bytes) { return (bytes + 127) / 128 * 128; }
+
+}  // namespace
+
+int ChunkSteps(int slot_bytes, int step_bytes, int steps) {
+  if (steps <= kMaxChunkSteps && steps * step_bytes <= slot_bytes) return steps;
+  const int fit = std::min((slot_bytes / step_bytes) & ~7, kMaxChunkSteps);
+  const int chunks = (steps + fit - 1) / fit;
+  return ((steps + chunks - 1) / chunks + 7) & ~7;
+}
+
+bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
+  const uint32_t columns = 8 * d.row_tiles;
+  const uint32_t blocks = d.row_tiles == 3 ? 3 : 4;  // Consumer::kBlocks.
+  plan.reduce_bytes = kConsumerWarps * blocks * 512;
+  uint32_t at = 0;
+  const auto take = [&at](uint32_t bytes) {
+    const uint32_t offset = at;
+    at += Align(bytes);
+    return offset;
+  };
+  plan.xs = take(d.hidden * columns * 2);
+  plan.norm = take(d.hidden * 2);
+  plan.reduce = take(plan.reduce_bytes);
+  plan.score = take(d.expert_limit * columns * 2);
+  plan.active = take(d.expert_limit * 6);
+  plan.rope = take(d.rope_pairs * columns * 4);
+  plan.keep = take(2 * d.keep_tiles * 16 * columns * 2);
+  plan.misc = take(sizeof(MiscSmem));
+  plan.slot_bytes = d.slot_bytes;
+  plan.ring = at;
+  plan.slot_count = at < limit ? static_cast<int>((limit - at) / plan.slot_bytes) : 0;
+  if (plan.slot_count > kMaxSlots) plan.slot_count = kMaxSlots;
+  for (int rows = 1; rows <= 8; ++rows) {
+    plan.chunks.gate_up[rows] = static_cast<uint8_t>(ChunkSteps(d.slot_bytes, 64 * rows, d.hidden / 16));
+  }
+  for (int full = 0; full < 2; ++full) {
+    const int bytes = full ? 512 : 256;
+    plan.chunks.hidden[full] = static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, d.hidden / 16));
+    plan.chunks.q_width[full] = static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, d.q_width / 16));
+    plan.chunks.expert_width[full] =
+        static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, std::max(1, d.expert_width / 16)));
+  }
+  const int least = kReserve + 1;
+  plan.total = at + (plan.slot_count > least ? plan.slot_count : least) * plan.slot_bytes;
+  return plan.slot_count >= least;
+}
+
+cudaError_t PrepareDecodeKernels(uint32_t smem_bytes, int* resident_blocks) {
+  int device = 0, sms = 0, per_sm = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  int least = 1;
+  for (int row_tiles = 1; row_tiles <= 4 && error == cudaSuccess; ++row_tiles) {
+    error = cudaFuncSetAttribute(KernelFor(row_tiles), cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);
+    if (error != cudaSuccess) break;
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, KernelFor(row_tiles), kThreads, smem_bytes);
+    if (per_sm < least) least = per_sm;
+  }
+  *resident_blocks = sms * least;
+  return error;
+}
+
+cudaError_t LaunchDecodeStep(const DecodeParams& params, cudaStream_t stream) {
+  void* arguments[] = {const_cast<DecodeParams*>(&params)};
+  return cudaLaunchCooperativeKernel(KernelFor(params.row_tiles), dim3(params.worker_count), dim3(kThreads), arguments,
+                                     params.smem.total, stream);
+}
+
+}  // namespace baton::cuda
