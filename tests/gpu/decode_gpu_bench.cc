@@ -1,5 +1,5 @@
-// Measures the decode kernel at North Mini Code's geometry on synthetic weights, beside the stream bandwidth of the same run,
-// and prints one table.
+// Measures the decode kernel at North Mini Code's geometry on synthetic weights, beside the stream
+// bandwidth of the same run, and prints one table.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "stream: %s\n", stream.status().ToString().c_str());
     return 1;
   }
-  std::printf("stream 48 KiB in flight %.3f TB/s, 64 KiB %.3f TB/s\n", *stream * 1e-12, *stream4 * 1e-12);
+  std::printf("stream 48 KiB in flight %.3f TB/s, 64 KiB %.3f TB/s\n", *stream * 1e-12,
+              *stream4 * 1e-12);
   auto bench = DecodeBench::Create(baton::cuda::NorthMiniCodeGeometry(), nullptr, 0, 24ull << 30);
   if (!bench.ok()) {
     std::fprintf(stderr, "create: %s\n", bench.status().ToString().c_str());
@@ -44,17 +45,23 @@ int main(int argc, char** argv) {
   if (sweep) {
     for (bool fence : {true, false}) {
       for (int flight : {49152, 73728}) {
-        cases.push_back({fence ? "b1 sweep" : "b1 sweep nofence", {.batch = 1}, {.in_flight_bytes = flight, .reader_fence = fence}});
-        cases.push_back({fence ? "b8 sweep" : "b8 sweep nofence", {.batch = 8, .steps = 32}, {.in_flight_bytes = flight, .reader_fence = fence}});
+        cases.push_back({fence ? "b1 sweep" : "b1 sweep nofence",
+                         {.batch = 1},
+                         {.in_flight_bytes = flight, .reader_fence = fence}});
+        cases.push_back({fence ? "b8 sweep" : "b8 sweep nofence",
+                         {.batch = 8, .steps = 32},
+                         {.in_flight_bytes = flight, .reader_fence = fence}});
       }
     }
   }
-  std::printf("%-20s %5s %5s %9s %9s %9s %9s %8s %8s %7s %7s | waits: mem route join other | idle ms\n", "case", "slot", "fly",
-              "ms", "p99", "dev ms", "tok/s", "GB", "distinct", "%4.8", "%stream");
+  std::printf(
+      "%-20s %5s %5s %9s %9s %9s %9s %8s %8s %7s %7s | waits: mem route join other | idle ms\n",
+      "case", "slot", "fly", "ms", "p99", "dev ms", "tok/s", "GB", "distinct", "%4.8", "%stream");
   int failures = 0;
   for (const Case& c : cases) {
     std::string trace;
-    auto m = (*bench)->Measure(c.point, c.tuning, trace_path != nullptr && &c == &cases[0] ? &trace : nullptr);
+    auto m = (*bench)->Measure(c.point, c.tuning,
+                               trace_path != nullptr && &c == &cases[0] ? &trace : nullptr);
     if (!m.ok()) {
       std::printf("%-20s %s\n", c.name, m.status().ToString().c_str());
       ++failures;
@@ -62,10 +69,13 @@ int main(int argc, char** argv) {
     }
     if (!trace.empty()) std::ofstream(trace_path) << trace;
     const double rate = m->bytes() / (m->step_ms_median * 1e-3);
-    std::printf("%-20s %5d %5d %9.4f %9.4f %9.4f %9.1f %8.2f %8.1f %7.1f %7.1f | %.3f %.3f %.3f %.3f | %.3f\n", c.name,
-                c.tuning.slot_bytes / 1024, c.tuning.in_flight_bytes / 1024, m->step_ms_median, m->step_ms_p99,
-                m->device_ms_median, m->tokens_per_second, m->bytes() * 1e-9, m->distinct_experts, rate / 4.8e12 * 100,
-                rate / *stream * 100, m->wait_memory, m->wait_routing, m->wait_join, m->wait_other, m->first_after_idle_ms);
+    std::printf(
+        "%-20s %5d %5d %9.4f %9.4f %9.4f %9.1f %8.2f %8.1f %7.1f %7.1f | %.3f %.3f %.3f %.3f | "
+        "%.3f\n",
+        c.name, c.tuning.slot_bytes / 1024, c.tuning.in_flight_bytes / 1024, m->step_ms_median,
+        m->step_ms_p99, m->device_ms_median, m->tokens_per_second, m->bytes() * 1e-9,
+        m->distinct_experts, rate / 4.8e12 * 100, rate / *stream * 100, m->wait_memory,
+        m->wait_routing, m->wait_join, m->wait_other, m->first_after_idle_ms);
     std::fflush(stdout);
   }
   return failures == 0 ? 0 : 1;

@@ -1,5 +1,6 @@
-// The decode megakernel on a GPU: Hugging Face's oracle for North Nano, bit-exact batch invariance under random delays, and
-// errors that name their cause. Skipped, and counted as skipped, where there is no device.
+// The decode megakernel on a GPU: Hugging Face's oracle for North Nano, bit-exact batch invariance
+// under random delays, and errors that name their cause. Skipped, and counted as skipped, where
+// there is no device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,16 +57,19 @@ class DecodeGpuTest : public testing::Test {
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     checkpoint_ = std::move(*checkpoint);
     const auto begin = std::chrono::steady_clock::now();
-    auto weights = PackedWeights::Load(checkpoint_->config(), checkpoint_->weights(), MultiprocessorCount(), nullptr);
+    auto weights = PackedWeights::Load(checkpoint_->config(), checkpoint_->weights(),
+                                       MultiprocessorCount(), nullptr);
     ASSERT_TRUE(weights.ok()) << weights.status();
     weights_ = std::move(*weights);
     std::printf("packed North Nano in %.3f s\n",
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    graph_ = std::make_unique<TaskGraph>(TaskGraph::Build(checkpoint_->config(), MultiprocessorCount()));
-    layout_ = MakeModelKvLayout(checkpoint_->config(), {.element_bytes = 2, .swizzled = true}, 32 * kPagesPerRow,
-                                32 * kPagesPerRow);
+    graph_ =
+        std::make_unique<TaskGraph>(TaskGraph::Build(checkpoint_->config(), MultiprocessorCount()));
+    layout_ = MakeModelKvLayout(checkpoint_->config(), {.element_bytes = 2, .swizzled = true},
+                                32 * kPagesPerRow, 32 * kPagesPerRow);
     ASSERT_EQ(cudaMalloc(&arena_, layout_.total_bytes()), cudaSuccess);
-    ASSERT_EQ(cudaMemset(arena_, 0xff, layout_.total_bytes()), cudaSuccess);  // NaN where nobody wrote.
+    ASSERT_EQ(cudaMemset(arena_, 0xff, layout_.total_bytes()),
+              cudaSuccess);  // NaN where nobody wrote.
   }
   void TearDown() override {
     runner_.reset();
@@ -74,14 +78,20 @@ class DecodeGpuTest : public testing::Test {
 
   void MakeRunner(const DecodeTuning& tuning, int max_rows = 32) {
     runner_.reset();
-    DecodeRunnerOptions options{.max_rows = max_rows, .layout = layout_, .kv_base = arena_, .max_context_tokens = kContext};
-    auto runner = CudaDecodeRunner::Create(checkpoint_->config(), *weights_, *graph_, options, tuning);
+    DecodeRunnerOptions options{
+        .max_rows = max_rows, .layout = layout_, .kv_base = arena_, .max_context_tokens = kContext};
+    auto runner =
+        CudaDecodeRunner::Create(checkpoint_->config(), *weights_, *graph_, options, tuning);
     ASSERT_TRUE(runner.ok()) << runner.status();
     runner_ = std::move(*runner);
   }
 
   RowJoin Join(int slot, TokenId token, int position, int max_new) const {
-    RowJoin join{.slot = slot, .row_id = next_id_++, .token = token, .position = position, .max_new_tokens = max_new};
+    RowJoin join{.slot = slot,
+                 .row_id = next_id_++,
+                 .token = token,
+                 .position = position,
+                 .max_new_tokens = max_new};
     for (uint32_t i = 0; i < kPagesPerRow; ++i) {
       join.pages.full.push_back(slot * kPagesPerRow + i);
       join.pages.window.push_back(slot * kPagesPerRow + i);
@@ -155,7 +165,8 @@ TEST_F(DecodeGpuTest, MatchesHuggingFaceOnNorthNano) {
     const std::vector<double> gaps = run["top1_top2_gap"];
     std::vector<TokenId> got{last_[0].token};
     const int more = static_cast<int>(expected.size()) - 1;
-    const absl::Status submitted = runner_->Submit({.joins = {Join(0, got[0], static_cast<int>(prompt.size()), more)}});
+    const absl::Status submitted =
+        runner_->Submit({.joins = {Join(0, got[0], static_cast<int>(prompt.size()), more)}});
     ASSERT_TRUE(submitted.ok()) << submitted;
     for (int n = 0; n < more; ++n) {
       if (n + 1 < more) ASSERT_TRUE(runner_->Submit({}).ok());
@@ -166,9 +177,11 @@ TEST_F(DecodeGpuTest, MatchesHuggingFaceOnNorthNano) {
     }
     size_t first = 0;
     while (first < got.size() && got[first] == expected[first]) ++first;
-    std::printf("prompt %zu (%zu tokens): distance %.5f, Hugging Face bf16 %.5f, ratio %.3f; first difference at %zu of %zu%s\n",
-                i, prompt.size(), ours, theirs_distance, ratios.back(), first, got.size(),
-                first < got.size() ? (", gap there " + std::to_string(gaps[first])).c_str() : "");
+    std::printf(
+        "prompt %zu (%zu tokens): distance %.5f, Hugging Face bf16 %.5f, ratio %.3f; first "
+        "difference at %zu of %zu%s\n",
+        i, prompt.size(), ours, theirs_distance, ratios.back(), first, got.size(),
+        first < got.size() ? (", gap there " + std::to_string(gaps[first])).c_str() : "");
     if (first < got.size()) {
       double magnitude = 0;
       for (float v : *logits) magnitude = std::max(magnitude, std::fabs(double(v)));
@@ -190,7 +203,9 @@ TEST_F(DecodeGpuTest, ARowIsBitIdenticalAloneAndInABatchUnderDelays) {
     for (int i = 0; i < 5 + slot * 9; ++i) prompt.push_back((slot * 131 + i * 37) % 4000 + 20);
     return prompt;
   };
-  const auto sampling = [](int row) { return SamplingParams{.temperature = row % 3 == 0 ? 0.0f : 0.8f, .seed = uint64_t(row)}; };
+  const auto sampling = [](int row) {
+    return SamplingParams{.temperature = row % 3 == 0 ? 0.0f : 0.8f, .seed = uint64_t(row)};
+  };
   // Row `row`'s request in slot `slot`, with other rows or not.
   const auto run = [&](const std::map<int, int>& row_of_slot, uint32_t delay_seed) {
     std::map<int, RowTrace> traces;
@@ -242,11 +257,13 @@ TEST_F(DecodeGpuTest, ADroppedSignalIsNamedAndTheRunnerGoesOn) {
   Feed({{0, {2, 338, 3136}}});
   const SampledToken before = last_[0];
   runner_->tuning().drop_signal_worker = 3;
-  runner_->tuning().drop_signal_counter = CounterId(CounterKind::kQkv, 2, checkpoint_->config().layer_count);
+  runner_->tuning().drop_signal_counter =
+      CounterId(CounterKind::kQkv, 2, checkpoint_->config().layer_count);
   ASSERT_TRUE(runner_->Submit({.joins = {Join(0, 5, 3, 4)}}).ok());
   const auto begin = std::chrono::steady_clock::now();
   const auto output = runner_->Await();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   ASSERT_FALSE(output.ok());
   std::printf("after %.1f ms: %s\n", seconds * 1e3, output.status().ToString().c_str());
   EXPECT_EQ(output.status().code(), absl::StatusCode::kInternal);

@@ -13,7 +13,8 @@ namespace baton::cuda {
 namespace {
 
 __global__ void FillNoise(uint32_t* to, uint64_t words) {
-  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < words; i += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < words;
+       i += uint64_t{gridDim.x} * blockDim.x) {
     uint32_t h = static_cast<uint32_t>(i * 0x9e3779b1u);
     h ^= h >> 15;
     h *= 0x85ebca6bu;
@@ -34,19 +35,20 @@ double Quantile(std::vector<double> values, double q) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DecodeBench>> DecodeBench::Create(const ModelConfig& config,
-                                                                 const WeightSet* checkpoint_weights, int worker_count,
-                                                                 uint64_t arena_bytes) {
+absl::StatusOr<std::unique_ptr<DecodeBench>> DecodeBench::Create(
+    const ModelConfig& config, const WeightSet* checkpoint_weights, int worker_count,
+    uint64_t arena_bytes) {
   std::unique_ptr<DecodeBench> bench(new DecodeBench(config));
   if (worker_count == 0) {
     int device = 0;
     BATON_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
-    BATON_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&worker_count, cudaDevAttrMultiProcessorCount, device));
+    BATON_RETURN_IF_CUDA_ERROR(
+        cudaDeviceGetAttribute(&worker_count, cudaDevAttrMultiProcessorCount, device));
   }
-  BATON_ASSIGN_OR_RETURN(bench->weights_,
-                         checkpoint_weights == nullptr
-                             ? PackedWeights::Synthetic(config, 1)
-                             : PackedWeights::Load(config, *checkpoint_weights, worker_count, nullptr));
+  BATON_ASSIGN_OR_RETURN(bench->weights_, checkpoint_weights == nullptr
+                                              ? PackedWeights::Synthetic(config, 1)
+                                              : PackedWeights::Load(config, *checkpoint_weights,
+                                                                    worker_count, nullptr));
   bench->graph_ = std::make_unique<TaskGraph>(TaskGraph::Build(config, worker_count));
   bench->arena_bytes_ = arena_bytes;
   BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&bench->arena_, arena_bytes));
@@ -79,7 +81,8 @@ double DecodeBench::KvBytes(const std::vector<int>& contexts) const {
   return bytes;
 }
 
-absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point, const DecodeTuning& tuning,
+absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
+                                                       const DecodeTuning& tuning,
                                                        std::string* trace_json) {
   std::vector<int> contexts = point.contexts;
   if (contexts.empty()) contexts.assign(point.batch, point.context);
@@ -90,25 +93,34 @@ absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
     full += FullPagesFor(context + total_steps);
     window += WindowPagesFor(context + total_steps, config_.window_keys, 1);
   }
-  const KvLayout layout = MakeModelKvLayout(config_, {.element_bytes = 2, .swizzled = true}, full, window);
+  const KvLayout layout =
+      MakeModelKvLayout(config_, {.element_bytes = 2, .swizzled = true}, full, window);
   if (layout.total_bytes() > arena_bytes_) {
-    return absl::ResourceExhaustedError(absl::StrCat("KV arena: wanted ", layout.total_bytes() >> 20, " MiB, found ",
-                                                     arena_bytes_ >> 20));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "KV arena: wanted ", layout.total_bytes() >> 20, " MiB, found ", arena_bytes_ >> 20));
   }
   DecodeTuning used = tuning;
   used.forced_experts = point.forced_experts;
   used.trace = trace_json != nullptr;
-  DecodeRunnerOptions options{.max_rows = std::max(8, (point.batch + 7) / 8 * 8), .layout = layout, .kv_base = arena_,
-                              .max_context_tokens = *std::max_element(contexts.begin(), contexts.end()) + total_steps};
+  DecodeRunnerOptions options{
+      .max_rows = std::max(8, (point.batch + 7) / 8 * 8),
+      .layout = layout,
+      .kv_base = arena_,
+      .max_context_tokens = *std::max_element(contexts.begin(), contexts.end()) + total_steps};
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaDecodeRunner> runner,
                          CudaDecodeRunner::Create(config_, *weights_, *graph_, options, used));
   StepInput join;
   uint32_t next_full = 0, next_window = 0;
   for (int i = 0; i < point.batch; ++i) {
-    RowJoin row{.slot = i, .row_id = uint64_t(i) + 1, .token = 100 + 37 * i, .position = contexts[i],
+    RowJoin row{.slot = i,
+                .row_id = uint64_t(i) + 1,
+                .token = 100 + 37 * i,
+                .position = contexts[i],
                 .max_new_tokens = total_steps};
-    for (uint32_t n = FullPagesFor(contexts[i] + total_steps); n > 0; --n) row.pages.full.push_back(next_full++);
-    for (uint32_t n = WindowPagesFor(contexts[i] + total_steps, config_.window_keys, 1); n > 0; --n) {
+    for (uint32_t n = FullPagesFor(contexts[i] + total_steps); n > 0; --n)
+      row.pages.full.push_back(next_full++);
+    for (uint32_t n = WindowPagesFor(contexts[i] + total_steps, config_.window_keys, 1); n > 0;
+         --n) {
       row.pages.window.push_back(next_window++);
     }
     join.joins.push_back(std::move(row));
@@ -126,7 +138,8 @@ absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
       host_ms.push_back((now - last) * 1e3);
       distinct += output.distinct_experts;
     }
-    if (output.device_seconds > 0 && step > point.warm_up_steps) device_ms.push_back(output.device_seconds * 1e3);
+    if (output.device_seconds > 0 && step > point.warm_up_steps)
+      device_ms.push_back(output.device_seconds * 1e3);
     last = now;
   }
   BATON_RETURN_IF_ERROR(runner->Await().status());

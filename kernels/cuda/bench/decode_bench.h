@@ -1,4 +1,5 @@
-// Measures decode steps of one geometry at one operating point. Weights are made on the device, or come from a checkpoint.
+// Measures decode steps of one geometry at one operating point. Weights are made on the device, or
+// come from a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +16,23 @@ namespace baton::cuda {
 
 struct DecodePoint {
   int batch = 1;
-  int context = 8192;        // Tokens in the cache at the first measured step.
+  int context = 8192;         // Tokens in the cache at the first measured step.
   std::vector<int> contexts;  // Per row instead, if not empty (ragged).
   int steps = 64;
   int warm_up_steps = 8;
-  int forced_experts = 128;  // Routing draws uniformly from this many experts a layer; 0 = the router decides.
+  int forced_experts =
+      128;  // Routing draws uniformly from this many experts a layer; 0 = the router decides.
 };
 
 struct DecodeMeasurement {
-  double step_ms_median = 0, step_ms_p99 = 0;   // Between results, as the host sees them.
-  double device_ms_median = 0;                  // Kernel alone.
+  double step_ms_median = 0, step_ms_p99 = 0;  // Between results, as the host sees them.
+  double device_ms_median = 0;                 // Kernel alone.
   double tokens_per_second = 0;
   double distinct_experts = 0;
-  double weight_bytes = 0, kv_bytes = 0;        // That a step must read.
-  double wait_memory = 0, wait_routing = 0, wait_join = 0, wait_other = 0;  // Shares of the workers' cycles.
-  double first_after_idle_ms = 0;               // A step after one idle second.
+  double weight_bytes = 0, kv_bytes = 0;  // That a step must read.
+  double wait_memory = 0, wait_routing = 0, wait_join = 0,
+         wait_other = 0;           // Shares of the workers' cycles.
+  double first_after_idle_ms = 0;  // A step after one idle second.
   double bytes() const { return weight_bytes + kv_bytes; }
 };
 
@@ -37,10 +40,13 @@ struct DecodeMeasurement {
 class DecodeBench {
  public:
   // `checkpoint_weights` null: synthetic weights. worker_count 0: one a multiprocessor.
-  static absl::StatusOr<std::unique_ptr<DecodeBench>> Create(const ModelConfig& config, const WeightSet* checkpoint_weights,
-                                                             int worker_count, uint64_t arena_bytes);
+  static absl::StatusOr<std::unique_ptr<DecodeBench>> Create(const ModelConfig& config,
+                                                             const WeightSet* checkpoint_weights,
+                                                             int worker_count,
+                                                             uint64_t arena_bytes);
   ~DecodeBench();
-  absl::StatusOr<DecodeMeasurement> Measure(const DecodePoint& point, const DecodeTuning& tuning, std::string* trace_json);
+  absl::StatusOr<DecodeMeasurement> Measure(const DecodePoint& point, const DecodeTuning& tuning,
+                                            std::string* trace_json);
   uint64_t weight_bytes() const { return weights_->bytes(); }
 
  private:

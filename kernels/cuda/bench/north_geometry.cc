@@ -26,8 +26,10 @@ ModelConfig NorthMiniCodeGeometry(int layers) {
   config.window_keys = 4096;
   for (int l = 0; l < layers; ++l) {
     const bool full = l % 4 == 0;
-    config.layers.push_back(
-        {.sliding = !full, .rope = !full || l == 0, .dense = l == 0, .ffn_width = l == 0 ? 3072 : 768});
+    config.layers.push_back({.sliding = !full,
+                             .rope = !full || l == 0,
+                             .dense = l == 0,
+                             .ffn_width = l == 0 ? 3072 : 768});
   }
   return config;
 }

@@ -1,4 +1,5 @@
-// North Mini Code's geometry, for benchmarks that need no checkpoint. Facts: the model's config.json.
+// North Mini Code's geometry, for benchmarks that need no checkpoint. Facts: the model's
+// config.json.
 #pragma once
 
 #include "kernels/models/model_config.h"

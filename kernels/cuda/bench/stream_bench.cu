@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kChunk = 16384, kSlots = 12, kWarps = 8;
 
-__global__ void __launch_bounds__(288, 1) StreamRing(const char* base, unsigned long long chunks, int in_flight, unsigned* sink) {
+__global__ void __launch_bounds__(288, 1)
+    StreamRing(const char* base, unsigned long long chunks, int in_flight, unsigned* sink) {
   extern __shared__ __align__(1024) char ring[];
   __shared__ __align__(8) unsigned long long full[kSlots], empty[kSlots];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -37,7 +38,8 @@ __global__ void __launch_bounds__(288, 1) StreamRing(const char* base, unsigned 
         ++flight;
       }
       BarrierExpect(SmemAddress(&full[slot]), kChunk);
-      BulkLoad(SmemAddress(ring + slot * kChunk), base + c * kChunk, kChunk, SmemAddress(&full[slot]));
+      BulkLoad(SmemAddress(ring + slot * kChunk), base + c * kChunk, kChunk,
+               SmemAddress(&full[slot]));
       if (++slot == kSlots) slot = 0, parity ^= 1;
     }
     return;
@@ -47,7 +49,8 @@ __global__ void __launch_bounds__(288, 1) StreamRing(const char* base, unsigned 
     while (!BarrierTryWait(SmemAddress(&full[slot]), parity)) {
     }
     const uint4* data = reinterpret_cast<const uint4*>(ring + slot * kChunk);
-    for (int i = threadIdx.x; i < kChunk / 16; i += kWarps * 32) sum ^= data[i].x ^ data[i].y ^ data[i].z ^ data[i].w;
+    for (int i = threadIdx.x; i < kChunk / 16; i += kWarps * 32)
+      sum ^= data[i].x ^ data[i].y ^ data[i].z ^ data[i].w;
     __syncwarp();
     if (lane == 0) BarrierArrive(SmemAddress(&empty[slot]));
     if (++slot == kSlots) slot = 0, parity ^= 1;
@@ -57,7 +60,8 @@ __global__ void __launch_bounds__(288, 1) StreamRing(const char* base, unsigned 
 
 }  // namespace
 
-absl::StatusOr<double> MeasureStreamBandwidth(unsigned long long bytes, int runs, int in_flight_chunks) {
+absl::StatusOr<double> MeasureStreamBandwidth(unsigned long long bytes, int runs,
+                                              int in_flight_chunks) {
   char* memory = nullptr;
   unsigned* sink = nullptr;
   int device = 0, sms = 0;
@@ -66,8 +70,8 @@ absl::StatusOr<double> MeasureStreamBandwidth(unsigned long long bytes, int runs
   BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&memory, bytes));
   BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&sink, sizeof(unsigned)));
   BATON_RETURN_IF_CUDA_ERROR(cudaMemset(memory, 0x5a, bytes));
-  BATON_RETURN_IF_CUDA_ERROR(
-      cudaFuncSetAttribute(StreamRing, cudaFuncAttributeMaxDynamicSharedMemorySize, kSlots * kChunk));
+  BATON_RETURN_IF_CUDA_ERROR(cudaFuncSetAttribute(
+      StreamRing, cudaFuncAttributeMaxDynamicSharedMemorySize, kSlots * kChunk));
   cudaEvent_t begin, end;
   BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begin));
   BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&end));

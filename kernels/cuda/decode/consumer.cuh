@@ -1,8 +1,10 @@
-// The consumer warps' common ground: chunk queues, tile products, the cross-warp sum, waits and signals.
+// The consumer warps' common ground: chunk queues, tile products, the cross-warp sum, waits and
+// signals.
 //
-// Numbers: warp w takes the k-steps s with s % 8 == w of every tile, in ascending order, into one float32 accumulator; the
-// eight warps' sums are added in warp order. Neither the batch, nor the row's slot, nor the slot size changes the order, so a
-// row's results are bit-identical in any batch.
+// Numbers: warp w takes the k-steps s with s % 8 == w of every tile, in ascending order, into one
+// float32 accumulator; the eight warps' sums are added in warp order. Neither the batch, nor the
+// row's slot, nor the slot size changes the order, so a row's results are bit-identical in any
+// batch.
 #pragma once
 
 #include "kernels/cuda/decode/waits.cuh"
@@ -12,7 +14,8 @@ namespace baton::cuda {
 template <int NT>
 struct Consumer {
   static constexpr int kColumns = 8 * NT;
-  // Weight tiles summed over warps at once, and their [16, 8] blocks: the reduction buffer holds up to four.
+  // Weight tiles summed over warps at once, and their [16, 8] blocks: the reduction buffer holds up
+  // to four.
   static constexpr int kGroup = NT == 1 ? 4 : NT == 2 ? 2 : 1;
   static constexpr int kBlocks = kGroup * NT;
   static constexpr int kPasses = 2;  // Outputs a thread holds after a sum.
@@ -94,8 +97,8 @@ struct Consumer {
       for (int i = 0; i < 4; ++i) acc[j][i] = 0.0f;
   }
 
-  // This lane's A operand of a k-step at `at`. Rows that a tile does not have read as copies of others: their outputs are
-  // never used, and rows do not mix.
+  // This lane's A operand of a k-step at `at`. Rows that a tile does not have read as copies of
+  // others: their outputs are never used, and rows do not mix.
   template <bool kHalf>
   __device__ static uint4 LoadA(const char* at) {
     if constexpr (kHalf) {
@@ -108,8 +111,8 @@ struct Consumer {
 
   // acc += W . xs for `count` k-steps of this warp; a, b: this lane's operands of the first.
   template <bool kHalf>
-  __device__ void MultiplySteps(const char* a, const char* b, int stride, int count, uint32_t tile_mask,
-                                float (&acc)[NT][4]) {
+  __device__ void MultiplySteps(const char* a, const char* b, int stride, int count,
+                                uint32_t tile_mask, float (&acc)[NT][4]) {
     const int row = p.hidden * 16;
 #pragma unroll 1
     for (; count > 0; count -= 4) {
@@ -120,7 +123,8 @@ struct Consumer {
         if (i > 0 && i >= count) continue;
         fa[i] = LoadA<kHalf>(a + i * stride);
 #pragma unroll
-        for (int j = 0; j < NT; ++j) fb[i][j] = *reinterpret_cast<const uint2*>(b + i * 2048 + j * row);
+        for (int j = 0; j < NT; ++j)
+          fb[i][j] = *reinterpret_cast<const uint2*>(b + i * 2048 + j * row);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -135,7 +139,8 @@ struct Consumer {
     }
   }
   // acc += W_tile . xs for one tile; row tiles not in `tile_mask` are skipped.
-  __device__ void MultiplyTile(int q, int step_bytes, int chunk_steps, bool half, uint32_t tile_mask, float (&acc)[NT][4]) {
+  __device__ void MultiplyTile(int q, int step_bytes, int chunk_steps, bool half,
+                               uint32_t tile_mask, float (&acc)[NT][4]) {
     const int steps = p.hidden / 16;
     const int stride = kConsumerWarps * step_bytes;
     const int offset = warp * step_bytes + (half ? lane * 8 : min(lane * 16, step_bytes - 16));
@@ -143,7 +148,8 @@ struct Consumer {
 #pragma unroll 1
     for (int first = 0; first < steps; first += chunk_steps) {
       const char* a = Acquire(q) + offset;
-      const int count = (min(chunk_steps, steps - first) - warp + kConsumerWarps - 1) / kConsumerWarps;
+      const int count =
+          (min(chunk_steps, steps - first) - warp + kConsumerWarps - 1) / kConsumerWarps;
       if (half) {
         MultiplySteps<true>(a, b + first * 256, stride, count, tile_mask, acc);
       } else {
@@ -153,11 +159,13 @@ struct Consumer {
     }
   }
 
-  // --- Cross-warp sum: each warp stores its part of up to kGroup tiles, then SumTiles gives every thread kPasses outputs.
+  // --- Cross-warp sum: each warp stores its part of up to kGroup tiles, then SumTiles gives every
+  // thread kPasses outputs.
   __device__ void StoreTile(int tile, const float (&acc)[NT][4]) {
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
-      float4* to = reinterpret_cast<float4*>(smem.reduce() + (warp * kBlocks + tile * NT + j) * 128) + lane;
+      float4* to =
+          reinterpret_cast<float4*>(smem.reduce() + (warp * kBlocks + tile * NT + j) * 128) + lane;
       *to = make_float4(acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
     }
   }
@@ -175,7 +183,8 @@ struct Consumer {
     }
     Sync();
   }
-  // Where output `pass` of this thread lies: block, tile of the group, row of the tile, row of the batch.
+  // Where output `pass` of this thread lies: block, tile of the group, row of the tile, row of the
+  // batch.
   __device__ int OutputBlock(int pass) const { return 2 * pass + (tid >> 7); }
   __device__ int OutputTile(int pass) const { return OutputBlock(pass) / NT; }
   __device__ int OutputRow() const { return (tid >> 4 & 7) + 8 * (tid >> 1 & 1); }
@@ -186,7 +195,8 @@ struct Consumer {
 
   // Byte offset in a fragment buffer of `steps` k-steps of the pair k, k + 1 (k even) of a row.
   __device__ static uint32_t FragmentOffset(int steps, int column, int k) {
-    return (((column >> 3) * steps + (k >> 4)) * 32 + (column & 7) * 4 + (k >> 1 & 3)) * 8 + (k >> 3 & 1) * 4;
+    return (((column >> 3) * steps + (k >> 4)) * 32 + (column & 7) * 4 + (k >> 1 & 3)) * 8 +
+           (k >> 3 & 1) * 4;
   }
 };
 

@@ -1,5 +1,6 @@
-// DecodeRunner on a GPU: keeps the rows' state on the device, applies joins and leaves between steps, launches one
-// megakernel a step, up to two ahead of the host, and reads results through pinned memory.
+// DecodeRunner on a GPU: keeps the rows' state on the device, applies joins and leaves between
+// steps, launches one megakernel a step, up to two ahead of the host, and reads results through
+// pinned memory.
 //
 // One owner thread. Nothing here waits for the device but Await, and Reset after an error.
 #pragma once
@@ -22,25 +23,24 @@ namespace baton::cuda {
 
 // What only tests and benchmarks set.
 struct DecodeTuning {
-  int slot_bytes = 24576;         // Of the ring.
-  int in_flight_bytes = 49152;    // Bulk copies outstanding a worker.
-  bool reader_fence = true;       // Readers fence after a counter wait.
-  int forced_experts = 0;         // > 0: routing draws uniformly from this many experts a layer.
-  uint32_t delay_seed = 0;        // Not 0: random delays before tasks.
+  int slot_bytes = 24576;       // Of the ring.
+  int in_flight_bytes = 49152;  // Bulk copies outstanding a worker.
+  bool reader_fence = true;     // Readers fence after a counter wait.
+  int forced_experts = 0;       // > 0: routing draws uniformly from this many experts a layer.
+  uint32_t delay_seed = 0;      // Not 0: random delays before tasks.
   uint32_t drop_signal_worker = ~0u;  // This worker's next signals of the counter are lost.
   uint32_t drop_signal_counter = 0;
   uint64_t timeout_ns = 80'000'000;
-  bool keep_logits = false;       // Keep the last step's logits [rows, vocab] on the device.
+  bool keep_logits = false;  // Keep the last step's logits [rows, vocab] on the device.
   bool trace = false;
-  bool validate_pages = true;     // Refuse joins whose page ids lie outside the arena.
+  bool validate_pages = true;  // Refuse joins whose page ids lie outside the arena.
 };
 
 class CudaDecodeRunner : public DecodeRunner {
  public:
-  static absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> Create(const ModelConfig& config,
-                                                                  const PackedWeights& weights, const TaskGraph& graph,
-                                                                  const DecodeRunnerOptions& options,
-                                                                  const DecodeTuning& tuning);
+  static absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> Create(
+      const ModelConfig& config, const PackedWeights& weights, const TaskGraph& graph,
+      const DecodeRunnerOptions& options, const DecodeTuning& tuning);
   ~CudaDecodeRunner() override;
 
   int max_rows() const override { return max_rows_; }
@@ -57,7 +57,8 @@ class CudaDecodeRunner : public DecodeRunner {
   cudaStream_t stream() const { return stream_; }
 
  private:
-  CudaDecodeRunner(const ModelConfig& config, const DecodeRunnerOptions& options, const DecodeTuning& tuning);
+  CudaDecodeRunner(const ModelConfig& config, const DecodeRunnerOptions& options,
+                   const DecodeTuning& tuning);
   absl::Status Allocate(const PackedWeights& weights, const TaskGraph& graph);
   int SlotBytes(int row_tiles) const;
   absl::Status AllocateBuffers(const TaskGraph& graph);
@@ -78,15 +79,15 @@ class CudaDecodeRunner : public DecodeRunner {
   DecodeParams params_{};
   SmemPlan plans_[4]{};
   uint64_t submitted_ = 0, awaited_ = 0;
-  uint64_t step_base_ = 0;  // Steps before the last Reset: the device counts from its own zero.
-  std::vector<bool> in_use_;       // Slots as of the last submitted step, as far as the host knows.
+  uint64_t step_base_ = 0;    // Steps before the last Reset: the device counts from its own zero.
+  std::vector<bool> in_use_;  // Slots as of the last submitted step, as far as the host knows.
   std::vector<uint64_t> row_ids_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_[4] = {}, end_[4] = {};
   std::vector<void*> device_memory_;
   RowResultSlot* results_ = nullptr;  // Pinned, [4][kMaxRows]
   ErrorSlot* error_ = nullptr;        // Pinned
-  RowUpdate* updates_ = nullptr;         // Pinned, [4][2 * kMaxRows]
+  RowUpdate* updates_ = nullptr;      // Pinned, [4][2 * kMaxRows]
   uint32_t* page_staging_ = nullptr;  // Pinned, [4][kMaxRows][max_pages + max_ring]
   uint64_t graph_counters_ = 0;
 };

@@ -1,9 +1,10 @@
-// What the decode kernel is given: plain structs of sizes and device pointers, shared by host and device.
+// What the decode kernel is given: plain structs of sizes and device pointers, shared by host and
+// device.
 //
 // Layouts. A "fragment buffer" holds activations [rows, K] as the B operand of mma.m16n8k16:
-// [row tile of 8][K / 16][lane][8 bytes], lane = 4 (row % 8) + t holding k = 16 s + 2t, 2t+1, 2t+8, 2t+9.
-// A weight matrix [out, K] is packed per worker: its owned rows, in tiles of 16 rows (8 at an odd end), each
-// [K / 16][lane][16 bytes] in A-operand order (8 bytes a lane for an 8-row tile).
+// [row tile of 8][K / 16][lane][8 bytes], lane = 4 (row % 8) + t holding k = 16 s + 2t, 2t+1, 2t+8,
+// 2t+9. A weight matrix [out, K] is packed per worker: its owned rows, in tiles of 16 rows (8 at an
+// odd end), each [K / 16][lane][16 bytes] in A-operand order (8 bytes a lane for an 8-row tile).
 #pragma once
 
 #include <cstdint>
@@ -16,34 +17,38 @@ inline constexpr int kMaxRows = 32;
 inline constexpr int kMaxStops = 16;
 inline constexpr int kConsumerWarps = 8;
 inline constexpr int kConsumerThreads = kConsumerWarps * 32;
-inline constexpr int kThreads = kConsumerThreads + 128;  // + issuing, routing and two planning warps.
-inline constexpr int kMaxSlots = 14;    // Ring slots; below the 16 entries of a chunk queue.
+inline constexpr int kThreads =
+    kConsumerThreads + 128;           // + issuing, routing and two planning warps.
+inline constexpr int kMaxSlots = 14;  // Ring slots; below the 16 entries of a chunk queue.
 inline constexpr int kHeadDim = 128;
-inline constexpr int kMaxGroup = 8;     // Query heads a KV head.
+inline constexpr int kMaxGroup = 8;        // Query heads a KV head.
 inline constexpr int kCounterStride = 32;  // u32 words between counters: one 128-byte line each.
 
 struct LayerDevice {
   const char* router;
   const char* qkv;
   const char* o;
-  const char* gate_up;         // Expert e at e * gate_up_bytes; worker's rows in blocks of up to 8 gate + 8 up rows.
-  const char* down;            // Expert e at e * down_bytes.
+  const char* gate_up;  // Expert e at e * gate_up_bytes; worker's rows in blocks of up to 8 gate +
+                        // 8 up rows.
+  const char* down;     // Expert e at e * down_bytes.
   const char* always_gate_up;  // The dense network or the shared expert.
   const char* always_down;
   const uint16_t* norm;
   uint64_t gate_up_bytes;
   uint64_t down_bytes;
   int expert_width;
-  int expert_count;    // 0 in a dense layer.
-  int always_width;    // 0: none.
-  float ffn_scale;     // 0.5 for the shared-expert average, else 1.
+  int expert_count;  // 0 in a dense layer.
+  int always_width;  // 0: none.
+  float ffn_scale;   // 0.5 for the shared-expert average, else 1.
   int rope;
   int sliding;
-  int group;           // KvGroup
+  int group;  // KvGroup
   int layer_in_group;
-  uint32_t routing_counter;    // What must be complete before the layer's active list can be made: router, or x.
+  uint32_t routing_counter;  // What must be complete before the layer's active list can be made:
+                             // router, or x.
   uint32_t routing_producers;
-  uint8_t always_chunk[4][2];  // [row tiles - 1][8-row tile, 16-row tile]: k-steps a chunk of always_down.
+  uint8_t always_chunk[4][2];  // [row tiles - 1][8-row tile, 16-row tile]: k-steps a chunk of
+                               // always_down.
 };
 
 // Per-row state that lives on the device between steps. Structure of arrays, [kMaxRows] each.
@@ -70,8 +75,8 @@ struct RowUpdate {
   int stop_ids[kMaxStops];
 };
 
-// One row's result of one step, in pinned host memory. `tag` is written last, with release at system scope:
-// step * 4 + state, state 0 = idle row, 1 = running, 2 = stop, 3 = length.
+// One row's result of one step, in pinned host memory. `tag` is written last, with release at
+// system scope: step * 4 + state, state 0 = idle row, 1 = running, 2 = stop, 3 = length.
 struct alignas(32) RowResultSlot {
   uint64_t row_id;
   int token;
@@ -82,15 +87,15 @@ struct alignas(32) RowResultSlot {
 
 // Who waited for what when a spin ran out of time; in pinned host memory. `raised` is written last.
 struct ErrorSlot {
-  uint32_t kind;     // 1 = counter, 2 = ring full, 3 = routing, 4 = loader.
+  uint32_t kind;  // 1 = counter, 2 = ring full, 3 = routing, 4 = loader.
   uint32_t worker;
-  uint32_t task;     // Index in the worker's list.
+  uint32_t task;  // Index in the worker's list.
   uint32_t op;
   uint32_t layer;
   uint32_t counter;
   uint32_t wanted;
   uint32_t seen;
-  uint64_t raised;   // Step number, 0 = none.
+  uint64_t raised;  // Step number, 0 = none.
 };
 
 // Always-on counters of one worker, added up over steps; cycles of consumer thread 0.
@@ -98,8 +103,8 @@ struct WorkerStats {
   uint64_t cycles;
   uint64_t wait_memory;
   uint64_t wait_routing;
-  uint64_t wait_join;     // x counters.
-  uint64_t wait_other;    // qkv, partial, merged, hidden, head counters.
+  uint64_t wait_join;       // x counters.
+  uint64_t wait_other;      // qkv, partial, merged, hidden, head counters.
   uint64_t active_experts;  // Over layers with a router.
   uint64_t steps;
 };
@@ -121,25 +126,26 @@ struct HeadPartial {
   float pad[3];
 };
 
-// K-steps a chunk, by width and bytes a k-step: worked out once on the host, used alike by planners and consumers.
+// K-steps a chunk, by width and bytes a k-step: worked out once on the host, used alike by planners
+// and consumers.
 struct ChunkTable {
-  uint8_t gate_up[9];       // [rows of the block]
-  uint8_t hidden[2];        // [8-row tile, 16-row tile]
+  uint8_t gate_up[9];  // [rows of the block]
+  uint8_t hidden[2];   // [8-row tile, 16-row tile]
   uint8_t q_width[2];
   uint8_t expert_width[2];
 };
 
 struct SmemPlan {
-  uint32_t ring;        // slot_count * slot_bytes
-  uint32_t xs;          // normalised x fragments
-  uint32_t norm;        // bf16 [hidden]: the next norm's weights
+  uint32_t ring;  // slot_count * slot_bytes
+  uint32_t xs;    // normalised x fragments
+  uint32_t norm;  // bf16 [hidden]: the next norm's weights
   uint32_t reduce;
   uint32_t reduce_bytes;
-  uint32_t score;       // bf16 [experts][8 NT]
-  uint32_t active;      // u32 [experts] row masks, then u16 [experts] ids
-  uint32_t rope;        // bf16x2 [owned pairs][8 NT]
-  uint32_t keep;        // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
-  uint32_t misc;        // MiscSmem
+  uint32_t score;   // bf16 [experts][8 NT]
+  uint32_t active;  // u32 [experts] row masks, then u16 [experts] ids
+  uint32_t rope;    // bf16x2 [owned pairs][8 NT]
+  uint32_t keep;    // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
+  uint32_t misc;    // MiscSmem
   uint32_t total;
   int slot_count;
   int slot_bytes;
@@ -152,50 +158,52 @@ struct DecodeParams {
   int q_width, kv_width;
   int worker_count, max_splits;
   int task_stride;
-  int expert_limit;       // Most experts of a layer, >= 1.
-  int row_tiles;          // NT: row tiles of 8 in every fragment buffer of this launch.
+  int expert_limit;  // Most experts of a layer, >= 1.
+  int row_tiles;     // NT: row tiles of 8 in every fragment buffer of this launch.
   int norm_is_layer_norm;
   float norm_epsilon;
   float logit_scale;
-  float attention_scale;  // 1 / sqrt(head_dim)
+  float attention_scale;            // 1 / sqrt(head_dim)
   float rope_log2_theta_over_half;  // log2(theta) * 2 / head_dim
   int router_softmax, norm_topk, experts_per_token;
   int window_keys;
   // The step.
   uint32_t step;
-  int row_limit;          // Rows [0, row_limit) may be active; row_limit <= 8 NT.
-  int in_flight_bytes;    // Bulk copies outstanding per worker at most.
-  int reader_fence;       // Readers fence after a counter wait (formally required; see WaitTask).
-  uint32_t delay_seed;    // Not 0: random delays before tasks (tests).
-  uint32_t drop_signal_worker;  // Tests: this worker's signal of counter drop_signal_counter is lost. ~0 = none.
+  int row_limit;        // Rows [0, row_limit) may be active; row_limit <= 8 NT.
+  int in_flight_bytes;  // Bulk copies outstanding per worker at most.
+  int reader_fence;     // Readers fence after a counter wait (formally required; see WaitTask).
+  uint32_t delay_seed;  // Not 0: random delays before tasks (tests).
+  uint32_t drop_signal_worker;  // Tests: this worker's signal of counter drop_signal_counter is
+                                // lost. ~0 = none.
   uint32_t drop_signal_counter;
   uint64_t timeout_ns;
   uint32_t vocab_units;
   SmemPlan smem;
   // Tables.
-  const Task* tasks;      // [worker][task_stride]
-  const int* task_counts; // [worker]
+  const Task* tasks;       // [worker][task_stride]
+  const int* task_counts;  // [worker]
   const LayerDevice* layers;
   const uint16_t* final_norm;
   const char* head;       // Packed [vocab, hidden]; also read as the embedding when tied.
   const char* embedding;  // Packed like the head.
   // Buffers.
   RowState* rows;
-  char* x;                // Fragment buffer of K = hidden; three copies, x_copy_bytes apart.
+  char* x;  // Fragment buffer of K = hidden; three copies, x_copy_bytes apart.
   uint64_t x_copy_bytes;
-  float* router_logits;   // [rows][expert_limit]; three copies
-  uint64_t router_copy;   // floats
-  uint16_t* q;            // [rows][q_width]
-  uint16_t* new_kv;       // [rows][2][kv_width]
-  float* partial_o;       // [rows][kv_heads][max_splits][group_heads][128]
-  float* partial_ml;      // [rows][kv_heads][max_splits][group_heads][2]
-  char* attention;        // Fragment buffer of K = q_width.
-  char* hidden_act;       // [active expert] fragment buffers of K = expert_width, then one of K = always_width; three
-  uint64_t hidden_slice_bytes;   // copies, hidden_copy_bytes apart.
+  float* router_logits;  // [rows][expert_limit]; three copies
+  uint64_t router_copy;  // floats
+  uint16_t* q;           // [rows][q_width]
+  uint16_t* new_kv;      // [rows][2][kv_width]
+  float* partial_o;      // [rows][kv_heads][max_splits][group_heads][128]
+  float* partial_ml;     // [rows][kv_heads][max_splits][group_heads][2]
+  char* attention;       // Fragment buffer of K = q_width.
+  char* hidden_act;      // [active expert] fragment buffers of K = expert_width, then one of K =
+                         // always_width; three
+  uint64_t hidden_slice_bytes;  // copies, hidden_copy_bytes apart.
   uint64_t hidden_always_offset;
   uint64_t hidden_copy_bytes;
   HeadPartial* head_partial;  // [worker][rows]
-  uint32_t* counters;     // kCounterStride apart
+  uint32_t* counters;         // kCounterStride apart
   uint32_t* abort_flag;
   // KV.
   char* kv_base;
@@ -209,11 +217,11 @@ struct DecodeParams {
   // Host-visible.
   RowResultSlot* results;  // [result ring][kMaxRows], this step's entry
   ErrorSlot* error;
-  WorkerStats* stats;      // [worker]
-  TraceEvent* trace;       // [worker][trace_capacity] or null
+  WorkerStats* stats;  // [worker]
+  TraceEvent* trace;   // [worker][trace_capacity] or null
   int trace_capacity;
-  float* logits_out;       // Tests: [rows][vocab] or null.
-  int forced_experts;      // Bench: > 0 makes routing choose uniformly from this many experts, by hash.
+  float* logits_out;   // Tests: [rows][vocab] or null.
+  int forced_experts;  // Bench: > 0 makes routing choose uniformly from this many experts, by hash.
 };
 
 }  // namespace baton::cuda

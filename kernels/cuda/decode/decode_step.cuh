@@ -1,5 +1,5 @@
-// The kernel itself: set-up and the walk over the worker's tasks. Instantiated once per row-tile count, each in a file of
-// its own, so that they compile side by side.
+// The kernel itself: set-up and the walk over the worker's tasks. Instantiated once per row-tile
+// count, each in a file of its own, so that they compile side by side.
 #pragma once
 
 #include "kernels/cuda/decode/loader.cuh"
@@ -41,12 +41,15 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
       const int page = s.position[tid] >> 6;
       misc.write_page[0][tid] =
           p.kv_group_offset[0] +
-          (p.kv_page_bytes[0] ? p.full_table[uint64_t(tid) * p.full_stride + page] * p.kv_page_bytes[0] : 0);
+          (p.kv_page_bytes[0]
+               ? p.full_table[uint64_t(tid) * p.full_stride + page] * p.kv_page_bytes[0]
+               : 0);
       misc.write_page[1][tid] =
           p.kv_group_offset[1] +
-          (p.kv_page_bytes[1] ? p.window_table[uint64_t(tid) * p.window_stride + page % misc.ring_size[tid]] *
-                                    p.kv_page_bytes[1]
-                              : 0);
+          (p.kv_page_bytes[1]
+               ? p.window_table[uint64_t(tid) * p.window_stride + page % misc.ring_size[tid]] *
+                     p.kv_page_bytes[1]
+               : 0);
     }
   }
   for (int e = tid; e < p.expert_limit; e += kThreads) {
@@ -101,14 +104,16 @@ __device__ void RunTasks(Consumer<NT>& c) {
     if (p.delay_seed != 0 && c.tid == 0) InjectDelay(p, c.worker, c.task_index);
     trace(0);
     const OpKind op = c.task.op;
-    const bool reads_x =
-        op == OpKind::kRouter || op == OpKind::kQkvRope || op == OpKind::kGateUp || op == OpKind::kLmHead;
+    const bool reads_x = op == OpKind::kRouter || op == OpKind::kQkvRope || op == OpKind::kGateUp ||
+                         op == OpKind::kLmHead;
     const int l = min(int(c.task.layer), p.layer_count - 1);
     const LayerDevice& layer = c.misc.layer[l & 1];
-    if (l != copied) {  // The layer's first task; it waits, and so syncs, before anything reads the copy.
+    if (l != copied) {  // The layer's first task; it waits, and so syncs, before anything reads the
+                        // copy.
       constexpr int kWords = sizeof(LayerDevice) / 8;
       if (c.tid < kWords) {
-        reinterpret_cast<uint64_t*>(&c.misc.layer[l & 1])[c.tid] = reinterpret_cast<const uint64_t*>(&p.layers[l])[c.tid];
+        reinterpret_cast<uint64_t*>(&c.misc.layer[l & 1])[c.tid] =
+            reinterpret_cast<const uint64_t*>(&p.layers[l])[c.tid];
       }
       copied = l;
     }
@@ -122,19 +127,31 @@ __device__ void RunTasks(Consumer<NT>& c) {
     }
     trace(1);
     switch (op) {
-      case OpKind::kEmbed: RunEmbed(c); break;
+      case OpKind::kEmbed:
+        RunEmbed(c);
+        break;
       case OpKind::kRouter:
       case OpKind::kQkvRope:
       case OpKind::kGateUp:
         RunRows(c, layer, [](int, int, int, bool, float) {});
         if (c.task.signal != kNoCounter) c.Signal();
         break;
-      case OpKind::kAttention: RunAttention(c, layer); break;
-      case OpKind::kAttentionMerge: RunAttentionMerge(c, layer); break;
+      case OpKind::kAttention:
+        RunAttention(c, layer);
+        break;
+      case OpKind::kAttentionMerge:
+        RunAttentionMerge(c, layer);
+        break;
       case OpKind::kOutputProj:
-      case OpKind::kDown: RunGlobalRows(c, layer); break;
-      case OpKind::kLmHead: RunLmHead(c); break;
-      case OpKind::kSample: RunSample(c); break;
+      case OpKind::kDown:
+        RunGlobalRows(c, layer);
+        break;
+      case OpKind::kLmHead:
+        RunLmHead(c);
+        break;
+      case OpKind::kSample:
+        RunSample(c);
+        break;
     }
     trace(2);
   }

@@ -1,6 +1,7 @@
-// The loader: two planner threads walk the worker's task list, one for each queue, and write down the chunks to come; the
-// issuing thread keeps at most `in_flight_bytes` of bulk copies outstanding. Chunks go out in the order consumers want them; a
-// chunk that runs ahead of the other queue's next one leaves kReserve slots free for it, so the ring cannot deadlock.
+// The loader: two planner threads walk the worker's task list, one for each queue, and write down
+// the chunks to come; the issuing thread keeps at most `in_flight_bytes` of bulk copies
+// outstanding. Chunks go out in the order consumers want them; a chunk that runs ahead of the other
+// queue's next one leaves kReserve slots free for it, so the ring cannot deadlock.
 #pragma once
 
 #include "kernels/cuda/decode/waits.cuh"
@@ -15,9 +16,9 @@ struct Chunk {
 // Chunks of one matrix tile run: `tiles` given by rows, contiguous in memory.
 struct TileRun {
   const char* next = nullptr;
-  int units_left = 0;     // 8-row units still to load (the current tile included).
-  int steps_left = 0;     // k-steps left in the current tile.
-  int steps = 0;          // k-steps of a tile.
+  int units_left = 0;  // 8-row units still to load (the current tile included).
+  int steps_left = 0;  // k-steps left in the current tile.
+  int steps = 0;       // k-steps of a tile.
   int step_bytes = 0, chunk_steps = 0;
   const uint8_t* table = nullptr;
   __device__ void Start(const char* base, int units, int k_steps, const uint8_t* chunk_table) {
@@ -57,7 +58,8 @@ struct StaticCursor {
   TileRun run{};
   // Attention.
   int row = -1;
-  int page = 0, page_end = 0, group_begin = 0, head = 0;  // Next page, split's end, its group's first page.
+  int page = 0, page_end = 0, group_begin = 0,
+      head = 0;  // Next page, split's end, its group's first page.
   bool value_next = false;
 
   __device__ bool done() const { return task >= task_count; }
@@ -88,13 +90,16 @@ struct StaticCursor {
       const int units = t.end - t.begin;
       if (t.op == OpKind::kRouter || t.op == OpKind::kQkvRope) {
         const char* base = t.op == OpKind::kRouter ? layer.router : layer.qkv;
-        run.Start(base + uint64_t(t.begin) * 16 * p.hidden, units, p.hidden / 16, p.smem.chunks.hidden);
+        run.Start(base + uint64_t(t.begin) * 16 * p.hidden, units, p.hidden / 16,
+                  p.smem.chunks.hidden);
         if (!run.done()) return;
       } else if (t.op == OpKind::kOutputProj) {
-        run.Start(layer.o + uint64_t(t.begin) * 16 * p.q_width, units, p.q_width / 16, p.smem.chunks.q_width);
+        run.Start(layer.o + uint64_t(t.begin) * 16 * p.q_width, units, p.q_width / 16,
+                  p.smem.chunks.q_width);
         if (!run.done()) return;
       } else if (t.op == OpKind::kLmHead) {
-        run.Start(p.head + uint64_t(t.begin) * 16 * p.hidden, units, p.hidden / 16, p.smem.chunks.hidden);
+        run.Start(p.head + uint64_t(t.begin) * 16 * p.hidden, units, p.hidden / 16,
+                  p.smem.chunks.hidden);
         if (!run.done()) return;
       } else if (t.op == OpKind::kAttention) {
         if (NextAttentionRow(layer)) return;
@@ -110,9 +115,10 @@ struct StaticCursor {
       return chunk;
     }
     const LayerDevice& layer = p.layers[tasks[task].layer];
-    const uint32_t id = layer.group == 0
-                            ? __ldg(p.full_table + uint64_t(row) * p.full_stride + page)
-                            : __ldg(p.window_table + uint64_t(row) * p.window_stride + page % misc.ring_size[row]);
+    const uint32_t id =
+        layer.group == 0
+            ? __ldg(p.full_table + uint64_t(row) * p.full_stride + page)
+            : __ldg(p.window_table + uint64_t(row) * p.window_stride + page % misc.ring_size[row]);
     const uint64_t offset = p.kv_group_offset[layer.group] + id * p.kv_page_bytes[layer.group] +
                             layer.layer_in_group * p.kv_layer_bytes +
                             uint64_t((value_next ? p.kv_heads : 0) + head) * p.kv_tile_bytes;
@@ -131,8 +137,8 @@ struct StaticCursor {
   }
 };
 
-// Walks GateUp and Down: slices of the layer's active list, known once its routing is. GateUp goes slice by slice, Down
-// tile by tile over all slices (its sum over slices stays in registers).
+// Walks GateUp and Down: slices of the layer's active list, known once its routing is. GateUp goes
+// slice by slice, Down tile by tile over all slices (its sum over slices stays in registers).
 struct RoutedCursor {
   const DecodeParams& p;
   const Smem& smem;
@@ -180,17 +186,20 @@ struct RoutedCursor {
     const bool always = slice == active_count;
     const int id = always ? 0 : smem.active_id()[slice];
     if (t.op == OpKind::kGateUp) {
-      next = (always ? layer.always_gate_up : layer.gate_up + id * layer.gate_up_bytes) + uint64_t(unit) * 4 * p.hidden;
+      next = (always ? layer.always_gate_up : layer.gate_up + id * layer.gate_up_bytes) +
+             uint64_t(unit) * 4 * p.hidden;
       steps = p.hidden / 16;
       step_bytes = 64 * min(units_left, 8);
       chunk_steps = p.smem.chunks.gate_up[min(units_left, 8)];
     } else {
       const int width = always ? layer.always_width : layer.expert_width;
-      next = (always ? layer.always_down : layer.down + id * layer.down_bytes) + uint64_t(unit) * 16 * width;
+      next = (always ? layer.always_down : layer.down + id * layer.down_bytes) +
+             uint64_t(unit) * 16 * width;
       steps = width / 16;
       const int full = units_left >= 2;
       step_bytes = full ? 512 : 256;
-      chunk_steps = always ? layer.always_chunk[p.row_tiles - 1][full] : p.smem.chunks.expert_width[full];
+      chunk_steps =
+          always ? layer.always_chunk[p.row_tiles - 1][full] : p.smem.chunks.expert_width[full];
     }
     steps_left = steps;
   }
@@ -263,11 +272,12 @@ static __device__ void RunPlanner(const DecodeParams& p, MiscSmem& misc, Cursor&
 
 // The issuing thread's view of one queue.
 struct QueueHead {
-  uint32_t issued = 0;    // Chunks issued.
-  uint32_t drained = 0;   // Chunks that all consumers have released.
+  uint32_t issued = 0;   // Chunks issued.
+  uint32_t drained = 0;  // Chunks that all consumers have released.
 };
 
-static __device__ __forceinline__ void Reclaim(MiscSmem& misc, int q, QueueHead& queue, uint32_t& free_slots) {
+static __device__ __forceinline__ void Reclaim(MiscSmem& misc, int q, QueueHead& queue,
+                                               uint32_t& free_slots) {
   while (queue.drained != queue.issued &&
          BarrierTest(SmemAddress(&misc.empty[q][queue.drained & 15]), queue.drained >> 4 & 1)) {
     free_slots |= 1u << misc.slot[q][queue.drained & 15];
@@ -282,7 +292,8 @@ static __device__ void RunIssuer(const DecodeParams& p, const Smem& smem, int wo
   const volatile uint32_t* next_task = misc.next_task;
   QueueHead fixed, routed;
   uint32_t free_slots = (1u << p.smem.slot_count) - 1;
-  // Outstanding copies, oldest in the low byte: queue | parity << 1 | entry << 2, and their sizes in 256-byte units.
+  // Outstanding copies, oldest in the low byte: queue | parity << 1 | entry << 2, and their sizes
+  // in 256-byte units.
   uint64_t flight = 0, flight_sizes = 0;
   int flight_count = 0;
   uint32_t flight_bytes = 0;
@@ -302,7 +313,9 @@ static __device__ void RunIssuer(const DecodeParams& p, const Smem& smem, int wo
     const uint32_t entry = queue.issued & 15, parity = queue.issued >> 4 & 1;
     const PlannedChunk chunk = misc.plan[q][entry];
     const uint32_t size = (chunk.bytes + 255) >> 8;
-    while (flight_count > 0 && (flight_count == 8 || flight_bytes + (size << 8) > uint32_t(p.in_flight_bytes))) wait_oldest();
+    while (flight_count > 0 &&
+           (flight_count == 8 || flight_bytes + (size << 8) > uint32_t(p.in_flight_bytes)))
+      wait_oldest();
     const uint32_t slot = __ffs(free_slots) - 1;
     free_slots &= free_slots - 1;
     misc.slot[q][entry] = slot;
@@ -318,13 +331,16 @@ static __device__ void RunIssuer(const DecodeParams& p, const Smem& smem, int wo
   while (true) {
     Reclaim(misc, kStaticQueue, fixed, free_slots);
     Reclaim(misc, kRoutedQueue, routed, free_slots);
-    // The planner's next task is read before its count: a chunk planned in between only makes it look later.
+    // The planner's next task is read before its count: a chunk planned in between only makes it
+    // look later.
     const uint32_t fixed_next = next_task[kStaticQueue], routed_next = next_task[kRoutedQueue];
     __threadfence_block();
     const bool fixed_ready = planned[kStaticQueue] != fixed.issued;
     const bool routed_ready = planned[kRoutedQueue] != routed.issued;
-    const uint32_t fixed_task = fixed_ready ? misc.plan[kStaticQueue][fixed.issued & 15].task : fixed_next;
-    const uint32_t routed_task = routed_ready ? misc.plan[kRoutedQueue][routed.issued & 15].task : routed_next;
+    const uint32_t fixed_task =
+        fixed_ready ? misc.plan[kStaticQueue][fixed.issued & 15].task : fixed_next;
+    const uint32_t routed_task =
+        routed_ready ? misc.plan[kRoutedQueue][routed.issued & 15].task : routed_next;
     if (fixed_task == ~0u && routed_task == ~0u) break;
     const int free_count = __popc(free_slots);
     const bool fixed_first = fixed_task < routed_task;

@@ -9,10 +9,14 @@ namespace {
 
 const void* KernelFor(int row_tiles) {
   switch (row_tiles) {
-    case 1: return DecodeStepRows8();
-    case 2: return DecodeStepRows16();
-    case 3: return DecodeStepRows24();
-    default: return DecodeStepRows32();
+    case 1:
+      return DecodeStepRows8();
+    case 2:
+      return DecodeStepRows16();
+    case 3:
+      return DecodeStepRows24();
+    default:
+      return DecodeStepRows32();
   }
 }
 
@@ -50,12 +54,14 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   plan.slot_count = at < limit ? static_cast<int>((limit - at) / plan.slot_bytes) : 0;
   if (plan.slot_count > kMaxSlots) plan.slot_count = kMaxSlots;
   for (int rows = 1; rows <= 8; ++rows) {
-    plan.chunks.gate_up[rows] = static_cast<uint8_t>(ChunkSteps(d.slot_bytes, 64 * rows, d.hidden / 16));
+    plan.chunks.gate_up[rows] =
+        static_cast<uint8_t>(ChunkSteps(d.slot_bytes, 64 * rows, d.hidden / 16));
   }
   for (int full = 0; full < 2; ++full) {
     const int bytes = full ? 512 : 256;
     plan.chunks.hidden[full] = static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, d.hidden / 16));
-    plan.chunks.q_width[full] = static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, d.q_width / 16));
+    plan.chunks.q_width[full] =
+        static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, d.q_width / 16));
     plan.chunks.expert_width[full] =
         static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, std::max(1, d.expert_width / 16)));
   }
@@ -67,12 +73,15 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
 cudaError_t PrepareDecodeKernels(uint32_t smem_bytes, int* resident_blocks) {
   int device = 0, sms = 0, per_sm = 0;
   cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  if (error == cudaSuccess)
+    error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
   int least = 1;
   for (int row_tiles = 1; row_tiles <= 4 && error == cudaSuccess; ++row_tiles) {
-    error = cudaFuncSetAttribute(KernelFor(row_tiles), cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);
+    error = cudaFuncSetAttribute(KernelFor(row_tiles), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 smem_bytes);
     if (error != cudaSuccess) break;
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, KernelFor(row_tiles), kThreads, smem_bytes);
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, KernelFor(row_tiles), kThreads,
+                                                          smem_bytes);
     if (per_sm < least) least = per_sm;
   }
   *resident_blocks = sms * least;
@@ -81,8 +90,8 @@ cudaError_t PrepareDecodeKernels(uint32_t smem_bytes, int* resident_blocks) {
 
 cudaError_t LaunchDecodeStep(const DecodeParams& params, cudaStream_t stream) {
   void* arguments[] = {const_cast<DecodeParams*>(&params)};
-  return cudaLaunchCooperativeKernel(KernelFor(params.row_tiles), dim3(params.worker_count), dim3(kThreads), arguments,
-                                     params.smem.total, stream);
+  return cudaLaunchCooperativeKernel(KernelFor(params.row_tiles), dim3(params.worker_count),
+                                     dim3(kThreads), arguments, params.smem.total, stream);
 }
 
 }  // namespace baton::cuda

@@ -1,4 +1,5 @@
-// One decode step of the whole model as one kernel: every worker (one block an SM) walks its task list.
+// One decode step of the whole model as one kernel: every worker (one block an SM) walks its task
+// list.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,20 +8,22 @@
 
 namespace baton::cuda {
 
-// Fills `plan` for `row_tiles` (NT) and the worker with the most rows; returns false if the shared memory does not fit, with
-// plan.total what it would take. `limit` is the device's per-block maximum.
+// Fills `plan` for `row_tiles` (NT) and the worker with the most rows; returns false if the shared
+// memory does not fit, with plan.total what it would take. `limit` is the device's per-block
+// maximum.
 struct SmemDemand {
   int row_tiles;
   int hidden;
   int expert_limit;
-  int rope_pairs;    // Most owned QKV rows of a worker / 2.
-  int keep_tiles;    // Most owned 16-row tiles of the hidden dimension.
+  int rope_pairs;  // Most owned QKV rows of a worker / 2.
+  int keep_tiles;  // Most owned 16-row tiles of the hidden dimension.
   int q_width;
   int expert_width;
-  int slot_bytes;    // Of the ring; at least a KV tile.
+  int slot_bytes;  // Of the ring; at least a KV tile.
 };
-// K-steps a chunk for a tile of `steps` k-steps of `step_bytes`, evened out over the tile's chunks. A multiple of 8 unless it
-// is the whole tile, so that which warp takes which k-step never depends on the slot size.
+// K-steps a chunk for a tile of `steps` k-steps of `step_bytes`, evened out over the tile's chunks.
+// A multiple of 8 unless it is the whole tile, so that which warp takes which k-step never depends
+// on the slot size.
 int ChunkSteps(int slot_bytes, int step_bytes, int steps);
 bool PlanSmem(const SmemDemand& demand, uint32_t limit, SmemPlan& plan);
 
@@ -30,9 +33,11 @@ const void* DecodeStepRows16();
 const void* DecodeStepRows24();
 const void* DecodeStepRows32();
 
-// Launches one step on `stream` as a cooperative grid of params.worker_count blocks. row_tiles in 1..4.
+// Launches one step on `stream` as a cooperative grid of params.worker_count blocks. row_tiles
+// in 1..4.
 cudaError_t LaunchDecodeStep(const DecodeParams& params, cudaStream_t stream);
-// Raises the kernels' shared-memory limits and loads them; returns how many blocks fit on the device at once.
+// Raises the kernels' shared-memory limits and loads them; returns how many blocks fit on the
+// device at once.
 cudaError_t PrepareDecodeKernels(uint32_t smem_bytes, int* resident_blocks);
 
 }  // namespace baton::cuda

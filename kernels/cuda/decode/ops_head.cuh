@@ -1,4 +1,5 @@
-// Consumer ops of the step's end: vocabulary rows with running maximum and log-sum-exp, and the choice of the token.
+// Consumer ops of the step's end: vocabulary rows with running maximum and log-sum-exp, and the
+// choice of the token.
 #pragma once
 
 #include "kernels/cuda/decode/ops_layer.cuh"
@@ -51,7 +52,8 @@ struct RunningHead {
 template <int NT>
 __device__ void RunLmHead(Consumer<NT>& c) {
   const DecodeParams& p = c.p;
-  // Mass is added up in four classes by tile number, whatever the group size: the same order in any batch.
+  // Mass is added up in four classes by tile number, whatever the group size: the same order in any
+  // batch.
   constexpr int kClasses = 4 / Consumer<NT>::kGroup;
   RunningHead best[Consumer<NT>::kPasses][kClasses];
   RunRows(c, c.misc.layer[0], [&](int pass, int token, int column, bool live, float out) {
@@ -61,7 +63,8 @@ __device__ void RunLmHead(Consumer<NT>& c) {
     const float temperature = c.misc.temperature[column];
     float key = logit;
     if (temperature > 0.0f) {
-      key = logit / temperature + GumbelNoise(c.misc.seed[column], c.misc.position[column] + 1, token);
+      key = logit / temperature +
+            GumbelNoise(c.misc.seed[column], c.misc.position[column] + 1, token);
     }
     const int group = (((token >> 3) - int(c.task.begin)) >> 1) / Consumer<NT>::kGroup;
 #pragma unroll
@@ -71,7 +74,8 @@ __device__ void RunLmHead(Consumer<NT>& c) {
       best[pass][k].AddMass(logit, 1.0f);
     }
   });
-  // A column's outputs lie with 16 rows of every tile of a group: merged by class, then row, by one thread.
+  // A column's outputs lie with 16 rows of every tile of a group: merged by class, then row, by one
+  // thread.
   constexpr int kGroup = Consumer<NT>::kGroup;
   constexpr int kFields = 5;
   static_assert(kConsumerThreads * kFields * 4 <= kConsumerWarps * Consumer<NT>::kBlocks * 512);
@@ -88,7 +92,8 @@ __device__ void RunLmHead(Consumer<NT>& c) {
     to[3] = mine.peak;
     to[4] = mine.sum;
     c.Sync();
-    // Blocks 2 pass and 2 pass + 1 lie in `scratch`; a column's running result stays in head_partial between turns.
+    // Blocks 2 pass and 2 pass + 1 lie in `scratch`; a column's running result stays in
+    // head_partial between turns.
     if (c.tid >= 8 * NT || c.tid >= p.row_limit) continue;
     HeadPartial& partial = p.head_partial[uint64_t(c.worker) * kMaxRows + c.tid];
     RunningHead all;
@@ -118,8 +123,8 @@ __device__ void RunLmHead(Consumer<NT>& c) {
   c.Signal();
 }
 
-// Ends the step for the rows of this worker: merges the workers' results in worker order, applies stop ids and limits,
-// advances the row and tells the host.
+// Ends the step for the rows of this worker: merges the workers' results in worker order, applies
+// stop ids and limits, advances the row and tells the host.
 template <int NT>
 __device__ void RunSample(Consumer<NT>& c) {
   const DecodeParams& p = c.p;
@@ -130,7 +135,8 @@ __device__ void RunSample(Consumer<NT>& c) {
     if (row < p.row_limit && c.RowActive(row)) {
       RunningHead all;
       for (int w = c.lane; w < p.worker_count; w += 32) {
-        const char* from = reinterpret_cast<const char*>(p.head_partial + uint64_t(w) * kMaxRows + row);
+        const char* from =
+            reinterpret_cast<const char*>(p.head_partial + uint64_t(w) * kMaxRows + row);
         const float4 head = LoadRelaxed4(from);
         const float sum = LoadRelaxedFloat(reinterpret_cast<const float*>(from + 16));
         all.Take(head.x, __float_as_int(head.y), head.z);

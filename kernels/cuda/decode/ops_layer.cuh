@@ -1,4 +1,5 @@
-// Consumer ops of a layer but attention: norm on load, router, QKV with RoPE and append, gate/up, O, down.
+// Consumer ops of a layer but attention: norm on load, router, QKV with RoPE and append, gate/up,
+// O, down.
 #pragma once
 
 #include "kernels/cuda/decode/consumer.cuh"
@@ -9,17 +10,20 @@ namespace baton::cuda {
 // Starts the copy of a norm's weights to shared memory; LoadNormalised waits for it.
 template <int NT>
 __device__ void PrefetchNorm(Consumer<NT>& c, const uint16_t* weight) {
-  for (int i = c.tid * 8; i < c.p.hidden; i += kConsumerThreads * 8) AsyncCopy16(SmemAddress(c.smem.norm() + i), weight + i);
+  for (int i = c.tid * 8; i < c.p.hidden; i += kConsumerThreads * 8)
+    AsyncCopy16(SmemAddress(c.smem.norm() + i), weight + i);
 }
 
 __device__ __forceinline__ float SumOfSquares(uint2 v, float mean) {
-  const float a = LowFloat(v.x) - mean, b = HighFloat(v.x) - mean, c = LowFloat(v.y) - mean, d = HighFloat(v.y) - mean;
+  const float a = LowFloat(v.x) - mean, b = HighFloat(v.x) - mean, c = LowFloat(v.y) - mean,
+              d = HighFloat(v.y) - mean;
   return a * a + b * b + c * c + d * d;
 }
 
 // Adds a row's lanes and warps, in a fixed order. `partial` is free again after the next barrier.
 template <int NT>
-__device__ void SumRows(Consumer<NT>& c, float (&sum)[NT], float (&partial)[kConsumerWarps][kMaxRows]) {
+__device__ void SumRows(Consumer<NT>& c, float (&sum)[NT],
+                        float (&partial)[kConsumerWarps][kMaxRows]) {
 #pragma unroll
   for (int j = 0; j < NT; ++j) {
     sum[j] += __shfl_xor_sync(~0u, sum[j], 1);
@@ -36,7 +40,8 @@ __device__ void SumRows(Consumer<NT>& c, float (&sum)[NT], float (&partial)[kCon
 }
 
 // x of the task's copy, normalised with `weight`, into xs. Called after the wait for x.
-// Rounding as Hugging Face: RMSNorm rounds v * rstd to bf16, then the product with the weight; LayerNorm rounds once.
+// Rounding as Hugging Face: RMSNorm rounds v * rstd to bf16, then the product with the weight;
+// LayerNorm rounds once.
 template <int NT>
 __device__ void LoadNormalised(Consumer<NT>& c, const uint16_t* next_weight) {
   const DecodeParams& p = c.p;
@@ -82,7 +87,8 @@ __device__ void LoadNormalised(Consumer<NT>& c, const uint16_t* next_weight) {
       sum[j] = 0.0f;
 #pragma unroll 1
       for (int i = 0; i < count; ++i) {
-        sum[j] += SumOfSquares(*reinterpret_cast<const uint2*>(xs + j * steps * 256 + i * 2048), mean[j]);
+        sum[j] +=
+            SumOfSquares(*reinterpret_cast<const uint2*>(xs + j * steps * 256 + i * 2048), mean[j]);
       }
     }
   }
@@ -91,7 +97,8 @@ __device__ void LoadNormalised(Consumer<NT>& c, const uint16_t* next_weight) {
   float scale[NT];
 #pragma unroll
   for (int j = 0; j < NT; ++j) scale[j] = rsqrtf(sum[j] * scale_down + p.norm_epsilon);
-  const uint32_t* weight = reinterpret_cast<const uint32_t*>(c.smem.norm() + c.warp * 16) + (c.lane & 3);
+  const uint32_t* weight =
+      reinterpret_cast<const uint32_t*>(c.smem.norm() + c.warp * 16) + (c.lane & 3);
 #pragma unroll 2
   for (int i = 0; i < count; ++i) {
     const uint32_t w0 = weight[i * 64], w1 = weight[i * 64 + 4];
@@ -103,8 +110,9 @@ __device__ void LoadNormalised(Consumer<NT>& c, const uint16_t* next_weight) {
         const float y = (value - mean[j]) * scale[j];
         return w * (layer_norm ? y : RoundBf16(y));
       };
-      *at = make_uint2(PackBf16(apply(LowFloat(v.x), LowFloat(w0)), apply(HighFloat(v.x), HighFloat(w0))),
-                       PackBf16(apply(LowFloat(v.y), LowFloat(w1)), apply(HighFloat(v.y), HighFloat(w1))));
+      *at = make_uint2(
+          PackBf16(apply(LowFloat(v.x), LowFloat(w0)), apply(HighFloat(v.x), HighFloat(w0))),
+          PackBf16(apply(LowFloat(v.y), LowFloat(w1)), apply(HighFloat(v.y), HighFloat(w1))));
     }
   }
   c.Sync();
@@ -126,7 +134,8 @@ __device__ void RunEmbed(Consumer<NT>& c) {
     if (c.RowActive(column)) {
       const uint32_t token = c.misc.token[column];
       const OwnedRange owner = RangeAt(token >> 3, p.vocab_units, p.worker_count);
-      value = __ldg(reinterpret_cast<const uint32_t*>(p.embedding + PackedPairOffsetIn(owner, token, k, p.hidden)));
+      value = __ldg(reinterpret_cast<const uint32_t*>(
+          p.embedding + PackedPairOffsetIn(owner, token, k, p.hidden)));
     }
     *reinterpret_cast<uint32_t*>(x + Consumer<NT>::FragmentOffset(steps, column, k)) = value;
     // Kept beside for the residual: [owned row][column].
@@ -139,18 +148,22 @@ __device__ void RunEmbed(Consumer<NT>& c) {
 
 // Where row `column` of K (is_v = 0) or V writes dimension d (even) of `head` this step.
 template <int NT>
-__device__ uint32_t* CacheAddress(Consumer<NT>& c, const LayerDevice& layer, int column, int is_v, int head, int d) {
+__device__ uint32_t* CacheAddress(Consumer<NT>& c, const LayerDevice& layer, int column, int is_v,
+                                  int head, int d) {
   const DecodeParams& p = c.p;
   const int token = c.misc.position[column] & 63;
-  const uint64_t offset = c.misc.write_page[layer.group][column] + layer.layer_in_group * p.kv_layer_bytes +
-                          uint64_t(is_v * p.kv_heads + head) * p.kv_tile_bytes + token * (2 * kHeadDim) +
-                          (((d >> 3) ^ (token & 7)) << 4) + (d & 7) * 2;
+  const uint64_t offset = c.misc.write_page[layer.group][column] +
+                          layer.layer_in_group * p.kv_layer_bytes +
+                          uint64_t(is_v * p.kv_heads + head) * p.kv_tile_bytes +
+                          token * (2 * kHeadDim) + (((d >> 3) ^ (token & 7)) << 4) + (d & 7) * 2;
   return reinterpret_cast<uint32_t*>(p.kv_base + offset);
 }
 
-// What becomes of one output of W . xs. `row` is the matrix' output row, `column` the row of the batch.
+// What becomes of one output of W . xs. `row` is the matrix' output row, `column` the row of the
+// batch.
 template <int NT>
-__device__ void FinishQkv(Consumer<NT>& c, const LayerDevice& layer, int row, int column, bool live, float out) {
+__device__ void FinishQkv(Consumer<NT>& c, const LayerDevice& layer, int row, int column, bool live,
+                          float out) {
   const DecodeParams& p = c.p;
   const float self = RoundBf16(out);
   const float partner = __shfl_xor_sync(~0u, self, 16);  // The other row of the pair.
@@ -166,14 +179,17 @@ __device__ void FinishQkv(Consumer<NT>& c, const LayerDevice& layer, int row, in
     *reinterpret_cast<uint32_t*>(p.q + uint64_t(column) * p.q_width + row) = pair;
   } else {
     const int k = row - p.q_width - (part - 1) * p.kv_width;
-    *reinterpret_cast<uint32_t*>(p.new_kv + (uint64_t(column) * 2 + part - 1) * p.kv_width + k) = pair;
+    *reinterpret_cast<uint32_t*>(p.new_kv + (uint64_t(column) * 2 + part - 1) * p.kv_width + k) =
+        pair;
     *CacheAddress(c, layer, column, part - 1, k / kHeadDim, k % kHeadDim) = pair;
   }
 }
 
-// h = silu(gate) * up. Gate rows are tile rows 0-7, up rows 8-15: the same lane, two outputs on. `k` is the row of the slice.
+// h = silu(gate) * up. Gate rows are tile rows 0-7, up rows 8-15: the same lane, two outputs on.
+// `k` is the row of the slice.
 template <int NT>
-__device__ void FinishGateUp(Consumer<NT>& c, const LayerDevice& layer, int slice, int k, int column, bool live, float out) {
+__device__ void FinishGateUp(Consumer<NT>& c, const LayerDevice& layer, int slice, int k,
+                             int column, bool live, float out) {
   const DecodeParams& p = c.p;
   const float gate = RoundBf16(out);
   const float up = RoundBf16(__shfl_xor_sync(~0u, out, 2));
@@ -188,7 +204,8 @@ __device__ void FinishGateUp(Consumer<NT>& c, const LayerDevice& layer, int slic
              (always ? p.hidden_always_offset : slice * p.hidden_slice_bytes);
   const int steps = (always ? layer.always_width : layer.expert_width) / 16;
   const uint32_t at = Consumer<NT>::FragmentOffset(steps, column, k & ~1);
-  // Neighbouring k are one word where the tile's rows pair up as they do; a worker's range may begin or end in between.
+  // Neighbouring k are one word where the tile's rows pair up as they do; a worker's range may
+  // begin or end in between.
   if (((row ^ k) & 1) != 0 || (!(k & 1) && k + 1 >= int(c.task.end))) {
     *reinterpret_cast<uint16_t*>(to + at + (k & 1) * 2) = FloatToBf16Bits(h);
   } else if (!(k & 1)) {
@@ -205,8 +222,8 @@ __device__ uint32_t TileMask(uint32_t mask) {
   return tiles;
 }
 
-// Router, QkvRope, GateUp and LmHead: W . xs over the owned rows, kGroup tiles at a time. `head(pass, token, column, live,
-// out)` takes the vocabulary's outputs.
+// Router, QkvRope, GateUp and LmHead: W . xs over the owned rows, kGroup tiles at a time.
+// `head(pass, token, column, live, out)` takes the vocabulary's outputs.
 template <int NT, typename Head>
 __device__ void RunRows(Consumer<NT>& c, const LayerDevice& layer, Head&& head) {
   const DecodeParams& p = c.p;
@@ -228,7 +245,8 @@ __device__ void RunRows(Consumer<NT>& c, const LayerDevice& layer, Head&& head) 
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
       uint32_t tile_mask = ~0u;
-      int step_bytes = 512, left = owned - 2 * (item + tile), chunk_steps = p.smem.chunks.hidden[left >= 2];
+      int step_bytes = 512, left = owned - 2 * (item + tile),
+          chunk_steps = p.smem.chunks.hidden[left >= 2];
       if (gate_up) {
         const int slice = blocks == 1 ? item + tile : (item + tile) / blocks;
         left = owned - 8 * (item + tile - slice * blocks);
@@ -242,7 +260,8 @@ __device__ void RunRows(Consumer<NT>& c, const LayerDevice& layer, Head&& head) 
       }
       float acc[NT][4];
       Consumer<NT>::Clear(acc);
-      c.MultiplyTile(gate_up ? kRoutedQueue : kStaticQueue, step_bytes, chunk_steps, !gate_up && left < 2, tile_mask, acc);
+      c.MultiplyTile(gate_up ? kRoutedQueue : kStaticQueue, step_bytes, chunk_steps,
+                     !gate_up && left < 2, tile_mask, acc);
       c.StoreTile(tile, acc);
     }
     float out[Consumer<NT>::kPasses];
@@ -265,21 +284,23 @@ __device__ void RunRows(Consumer<NT>& c, const LayerDevice& layer, Head&& head) 
       } else if (op == OpKind::kLmHead) {
         head(pass, row, column, live, out[pass]);
       } else if (live && row < layer.expert_count && column < p.row_limit) {
-        p.router_logits[c.task.buffer_epoch * p.router_copy + column * p.expert_limit + row] = RoundBf16(out[pass]);
+        p.router_logits[c.task.buffer_epoch * p.router_copy + column * p.expert_limit + row] =
+            RoundBf16(out[pass]);
       }
     }
   }
 }
 
-// Where the B operand of a slice lies: a fragment buffer in global memory. And the chunks of its tiles.
+// Where the B operand of a slice lies: a fragment buffer in global memory. And the chunks of its
+// tiles.
 struct Slice {
   const char* b;
   int steps;
   int chunk[2];  // [8-row tile, 16-row tile]
 };
 
-// OutputProj and Down: W . b over the owned rows, tile by tile, slice by slice, chunk by chunk. The fragments of the next
-// chunk load while the current one is multiplied.
+// OutputProj and Down: W . b over the owned rows, tile by tile, slice by slice, chunk by chunk. The
+// fragments of the next chunk load while the current one is multiplied.
 template <int NT>
 struct GlobalRows {
   static constexpr int kMost = kMaxChunkSteps / kConsumerWarps;
@@ -291,7 +312,9 @@ struct GlobalRows {
   uint2 ahead[kMost][NT];
 
   __device__ GlobalRows(Consumer<NT>& consumer, const LayerDevice& l)
-      : c(consumer), layer(l), down(consumer.task.op == OpKind::kDown),
+      : c(consumer),
+        layer(l),
+        down(consumer.task.op == OpKind::kDown),
         slice_count(down ? TaskSlices(consumer.task, l, consumer.misc.active_count).end : 1),
         active_count(consumer.misc.active_count),
         hidden(consumer.p.hidden_act + consumer.task.buffer_epoch * consumer.p.hidden_copy_bytes) {}
@@ -303,7 +326,8 @@ struct GlobalRows {
       const uint8_t(&chunk)[2] = layer.always_chunk[NT - 1];
       return {hidden + c.p.hidden_always_offset, layer.always_width / 16, {chunk[0], chunk[1]}};
     }
-    return {hidden + slice * c.p.hidden_slice_bytes, layer.expert_width / 16,
+    return {hidden + slice * c.p.hidden_slice_bytes,
+            layer.expert_width / 16,
             {chunks.expert_width[0], chunks.expert_width[1]}};
   }
   __device__ int Count(int steps_left, int chunk_steps) const {
@@ -314,8 +338,8 @@ struct GlobalRows {
   }
   // acc += the chunk at `a`; `ahead` is used and refilled from `next` as it goes.
   template <bool kHalf>
-  __device__ void MultiplyChunk(const char* a, int count, const char* next, int next_count, int next_row,
-                                float (&acc)[NT][4]) {
+  __device__ void MultiplyChunk(const char* a, int count, const char* next, int next_count,
+                                int next_row, float (&acc)[NT][4]) {
     constexpr int kStride = kConsumerWarps * (kHalf ? 256 : 512);
 #pragma unroll
     for (int i = 0; i < kMost; ++i) {
@@ -352,8 +376,9 @@ struct GlobalRows {
         const int then = first + chunk_steps;
         const bool more = then < current.steps;
         const char* next = more ? Fragment(current, then) : Fragment(following, 0);
-        const int next_count =
-            more ? Count(current.steps - then, chunk_steps) : last ? 0 : Count(following.steps, following_chunk);
+        const int next_count = more   ? Count(current.steps - then, chunk_steps)
+                               : last ? 0
+                                      : Count(following.steps, following_chunk);
         const int next_row = (more ? current.steps : following.steps) * 256;
         const char* a = c.Acquire(q) + offset;
         if (half) {
@@ -376,8 +401,10 @@ struct GlobalRows {
     for (int j = 0; j < NT; ++j) {
       const int column = 8 * j + 2 * (c.lane & 3);
       uint32_t scores = 0x3f803f80u;
-      if (!plain) scores = *reinterpret_cast<const uint32_t*>(c.smem.score() + id * 8 * NT + column);
-      // A row that did not choose the expert multiplies stale data: it is left out, not scaled by zero.
+      if (!plain)
+        scores = *reinterpret_cast<const uint32_t*>(c.smem.score() + id * 8 * NT + column);
+      // A row that did not choose the expert multiplies stale data: it is left out, not scaled by
+      // zero.
       if (mask >> column & 1) {
         total[j][0] += LowFloat(scores) * acc[j][0];
         total[j][2] += LowFloat(scores) * acc[j][2];
@@ -391,18 +418,21 @@ struct GlobalRows {
   __device__ void Prefetch() {
     if (slice_count == 0) return;
     const Slice slice = At(0);
-    const int count = Count(slice.steps, c.task.begin + 1 == c.task.end ? slice.chunk[0] : slice.chunk[1]);
+    const int count =
+        Count(slice.steps, c.task.begin + 1 == c.task.end ? slice.chunk[0] : slice.chunk[1]);
 #pragma unroll
     for (int i = 0; i < kMost; ++i) {
       if (i >= count) continue;
 #pragma unroll
-      for (int j = 0; j < NT; ++j) ahead[i][j] = LoadRelaxed2(Fragment(slice, 0) + i * 2048 + j * slice.steps * 256);
+      for (int j = 0; j < NT; ++j)
+        ahead[i][j] = LoadRelaxed2(Fragment(slice, 0) + i * 2048 + j * slice.steps * 256);
     }
   }
 };
 
-// OutputProj: owned rows of the attention output projection, kept in shared memory until Down adds them. Down: owned rows of
-// down over the active slices in ascending id, scores applied in float32; then x += attention, x += ffn.
+// OutputProj: owned rows of the attention output projection, kept in shared memory until Down adds
+// them. Down: owned rows of down over the active slices in ascending id, scores applied in float32;
+// then x += attention, x += ffn.
 template <int NT>
 __device__ void RunGlobalRows(Consumer<NT>& c, const LayerDevice& layer) {
   const DecodeParams& p = c.p;
@@ -426,15 +456,17 @@ __device__ void RunGlobalRows(Consumer<NT>& c, const LayerDevice& layer) {
       const int at = row * 8 * NT + column;
       float value = 0.0f;
       if (live && rows.down) {
-        value = RoundBf16(RoundBf16(Bf16BitsToFloat(kept_x[at]) + Bf16BitsToFloat(kept_attention[at])) +
-                          RoundBf16(out[pass] * layer.ffn_scale));
+        value =
+            RoundBf16(RoundBf16(Bf16BitsToFloat(kept_x[at]) + Bf16BitsToFloat(kept_attention[at])) +
+                      RoundBf16(out[pass] * layer.ffn_scale));
         kept_x[at] = FloatToBf16Bits(value);
       } else if (live) {
         kept_attention[at] = FloatToBf16Bits(out[pass]);
       }
       const float partner = __shfl_xor_sync(~0u, value, 16);
       if (live && rows.down && !(row & 1)) {
-        *reinterpret_cast<uint32_t*>(x + Consumer<NT>::FragmentOffset(p.hidden / 16, column, unit * 8 + row)) =
+        *reinterpret_cast<uint32_t*>(
+            x + Consumer<NT>::FragmentOffset(p.hidden / 16, column, unit * 8 + row)) =
             PackBf16(value, partner);
       }
     }

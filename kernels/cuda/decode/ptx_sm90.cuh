@@ -1,5 +1,5 @@
-// The inline PTX of the decode kernel: barriers, bulk copies, memory order, matrix instructions. Each wrapper is one
-// instruction; nothing else in the kernel uses asm.
+// The inline PTX of the decode kernel: barriers, bulk copies, memory order, matrix instructions.
+// Each wrapper is one instruction; nothing else in the kernel uses asm.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ __device__ __forceinline__ void BarrierInitFence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 __device__ __forceinline__ void BarrierExpect(uint32_t barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 __device__ __forceinline__ void BarrierArrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -42,26 +43,28 @@ __device__ __forceinline__ bool BarrierTest(uint32_t barrier, uint32_t parity) {
       : "memory");
   return done != 0;
 }
-// 1-D bulk copy, global to shared; completes `bytes` on the barrier. 16-byte aligned, a multiple of 16 bytes.
+// 1-D bulk copy, global to shared; completes `bytes` on the barrier. 16-byte aligned, a multiple of
+// 16 bytes.
 __device__ __forceinline__ void BulkLoad(uint32_t destination, const void* source, uint32_t bytes,
                                          uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          destination),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(destination),
       "l"(source), "r"(bytes), "r"(barrier)
       : "memory");
 }
 // 16 bytes, global to shared, by this thread; AsyncCopyWait waits for all of its copies.
 __device__ __forceinline__ void AsyncCopy16(uint32_t destination, const void* source) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination), "l"(source) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination), "l"(source)
+               : "memory");
 }
 __device__ __forceinline__ void AsyncCopyWait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 __device__ __forceinline__ void NamedBarrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Memory order. Data that other SMs wrote in this launch is read with the relaxed gpu-scope loads: they are served by
-// L2, the point of coherence, never by L1.
+// Memory order. Data that other SMs wrote in this launch is read with the relaxed gpu-scope loads:
+// they are served by L2, the point of coherence, never by L1.
 __device__ __forceinline__ uint32_t LoadRelaxed(const uint32_t* p) {
   uint32_t v;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -69,7 +72,10 @@ __device__ __forceinline__ uint32_t LoadRelaxed(const uint32_t* p) {
 }
 __device__ __forceinline__ uint2 LoadRelaxed2(const void* p) {
   uint2 v;
-  asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p) : "memory");
+  asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.x), "=r"(v.y)
+               : "l"(p)
+               : "memory");
   return v;
 }
 __device__ __forceinline__ float4 LoadRelaxed4(const void* p) {
@@ -109,7 +115,8 @@ __device__ __forceinline__ void Mma16(float (&d)[4], uint4 a, uint2 b) {
 // D[16,8] += A[16,8] B[8,8].
 __device__ __forceinline__ void Mma8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
   asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+      "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+      "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(b));
 }

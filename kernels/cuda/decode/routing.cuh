@@ -1,5 +1,6 @@
-// The routing warp: once a layer, waits for the router's logits, selects every row's experts and lays out the layer's
-// active list in shared memory. Every worker does this for itself from the same logits, so all agree without a hop.
+// The routing warp: once a layer, waits for the router's logits, selects every row's experts and
+// lays out the layer's active list in shared memory. Every worker does this for itself from the
+// same logits, so all agree without a hop.
 #pragma once
 
 #include "kernels/cuda/decode/waits.cuh"
@@ -30,7 +31,8 @@ __device__ __forceinline__ float RoutingWeight(const DecodeParams& p, float logi
   float weight;
   if (p.router_softmax) {
     float peak = lane < k ? logit : -INFINITY;
-    for (int offset = 16; offset > 0; offset >>= 1) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, offset));
+    for (int offset = 16; offset > 0; offset >>= 1)
+      peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, offset));
     const float e = lane < k ? expf(logit - peak) : 0.0f;
     float sum = e;
     for (int offset = 16; offset > 0; offset >>= 1) sum += __shfl_xor_sync(~0u, sum, offset);
@@ -47,9 +49,10 @@ __device__ __forceinline__ float RoutingWeight(const DecodeParams& p, float logi
 }
 
 template <int NT>
-__device__ void SelectExperts(const DecodeParams& p, const Smem& smem, const LayerDevice& layer, int layer_index,
-                              int row, int lane) {
-  const float* logits = p.router_logits + (layer_index % 3) * p.router_copy + uint64_t(row) * p.expert_limit;
+__device__ void SelectExperts(const DecodeParams& p, const Smem& smem, const LayerDevice& layer,
+                              int layer_index, int row, int lane) {
+  const float* logits =
+      p.router_logits + (layer_index % 3) * p.router_copy + uint64_t(row) * p.expert_limit;
   uint32_t key[kExpertsPerLane];
   float value[kExpertsPerLane];
 #pragma unroll

@@ -1,6 +1,6 @@
-// Bounded waits. Every spin has a time budget; the first that runs out writes who waited for what to the pinned error
-// slot and raises the grid's abort flag. From then on no wait blocks: the grid runs to its end on stale data, which the
-// host throws away.
+// Bounded waits. Every spin has a time budget; the first that runs out writes who waited for what
+// to the pinned error slot and raises the grid's abort flag. From then on no wait blocks: the grid
+// runs to its end on stale data, which the host throws away.
 #pragma once
 
 #include "kernels/cuda/decode/smem.cuh"
@@ -13,8 +13,9 @@ struct WaitContext {
   uint32_t worker, task, op, layer;
 };
 
-static __device__ __noinline__ void RaiseError(const DecodeParams& p, MiscSmem& misc, const WaitContext& at, WaitKind kind,
-                                        uint32_t counter, uint32_t wanted, uint32_t seen) {
+static __device__ __noinline__ void RaiseError(const DecodeParams& p, MiscSmem& misc,
+                                               const WaitContext& at, WaitKind kind,
+                                               uint32_t counter, uint32_t wanted, uint32_t seen) {
   *reinterpret_cast<volatile uint32_t*>(&misc.aborted) = 1;
   if (atomicCAS(p.abort_flag, 0u, 1u) != 0) return;
   ErrorSlot* e = p.error;
@@ -41,8 +42,9 @@ __device__ __forceinline__ bool Aborted(const DecodeParams& p, MiscSmem& misc) {
 }
 
 // Waits until counter >= target (wrap-safe).
-__device__ __forceinline__ void WaitCounter(const DecodeParams& p, MiscSmem& misc, const WaitContext& at,
-                                            uint32_t counter, uint32_t target) {
+__device__ __forceinline__ void WaitCounter(const DecodeParams& p, MiscSmem& misc,
+                                            const WaitContext& at, uint32_t counter,
+                                            uint32_t target) {
   const uint32_t* address = p.counters + counter * kCounterStride;
   uint32_t seen = LoadRelaxed(address);
   if (static_cast<int32_t>(seen - target) >= 0) return;
@@ -60,8 +62,9 @@ __device__ __forceinline__ void WaitCounter(const DecodeParams& p, MiscSmem& mis
   }
 }
 
-__device__ __forceinline__ void WaitBarrier(const DecodeParams& p, MiscSmem& misc, const WaitContext& at,
-                                            uint32_t barrier, uint32_t parity, WaitKind kind) {
+__device__ __forceinline__ void WaitBarrier(const DecodeParams& p, MiscSmem& misc,
+                                            const WaitContext& at, uint32_t barrier,
+                                            uint32_t parity, WaitKind kind) {
   if (BarrierTryWait(barrier, parity)) return;
   const uint64_t start = GlobalTimerNs();
   for (uint32_t spin = 1;; ++spin) {

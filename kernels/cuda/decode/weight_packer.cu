@@ -38,7 +38,9 @@ __device__ uint32_t LoadPair(const char* source, DType dtype, uint64_t element) 
     b = reinterpret_cast<const float*>(source)[element + 1];
   } else {
     const uint32_t pair = *reinterpret_cast<const uint32_t*>(source + element * 2);
-    asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}" : "=f"(a), "=f"(b) : "r"(pair));
+    asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
+        : "=f"(a), "=f"(b)
+        : "r"(pair));
   }
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(b), "f"(a));
@@ -47,14 +49,17 @@ __device__ uint32_t LoadPair(const char* source, DType dtype, uint64_t element) 
 
 __global__ void PackPiece(const char* source, Piece piece, uint32_t workers) {
   const uint64_t pairs = uint64_t{piece.row_count} * (piece.width / 2);
-  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < pairs; i += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < pairs;
+       i += uint64_t{gridDim.x} * blockDim.x) {
     const uint32_t row = piece.first_row + static_cast<uint32_t>(i / (piece.width / 2));
     const uint32_t k = static_cast<uint32_t>(i % (piece.width / 2)) * 2;
     uint64_t offset = k * 2;
     if (piece.kind == PackKind::kMatrix) {
-      offset = PackedPairOffsetIn(RangeAt(row >> 3, (piece.rows + 7) / 8, workers), row, k, piece.width);
+      offset =
+          PackedPairOffsetIn(RangeAt(row >> 3, (piece.rows + 7) / 8, workers), row, k, piece.width);
     } else if (piece.kind != PackKind::kVector) {
-      offset = PackedGateUpOffsetIn(RangeAt(row, piece.rows, workers), row, k, piece.width, piece.kind == PackKind::kUp);
+      offset = PackedGateUpOffsetIn(RangeAt(row, piece.rows, workers), row, k, piece.width,
+                                    piece.kind == PackKind::kUp);
     }
     *reinterpret_cast<uint32_t*>(piece.destination + offset) = LoadPair(source, piece.dtype, i * 2);
   }
@@ -62,7 +67,8 @@ __global__ void PackPiece(const char* source, Piece piece, uint32_t workers) {
 
 // Uniform in [-scale, scale) * sqrt(3): the variance of a normal initialisation of that scale.
 __global__ void FillRandom(uint32_t* to, uint64_t words, uint64_t seed, float scale) {
-  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < words; i += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < words;
+       i += uint64_t{gridDim.x} * blockDim.x) {
     uint64_t z = seed + i * 0x9e3779b97f4a7c15ull;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
@@ -79,18 +85,22 @@ __global__ void FillOnes(uint16_t* to, int count) {
   for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = 0x3f80;
 }
 
-uint64_t MatrixBytes(uint64_t rows, uint64_t width) { return UnitsFor(static_cast<int64_t>(rows)) * 16 * width; }
+uint64_t MatrixBytes(uint64_t rows, uint64_t width) {
+  return UnitsFor(static_cast<int64_t>(rows)) * 16 * width;
+}
 
-void AddPieces(std::vector<Piece>& pieces, const TensorView& tensor, char* destination, PackKind kind) {
-  const uint32_t width = static_cast<uint32_t>(kind == PackKind::kVector ? tensor.ElementCount() : tensor.shape[1]);
+void AddPieces(std::vector<Piece>& pieces, const TensorView& tensor, char* destination,
+               PackKind kind) {
+  const uint32_t width =
+      static_cast<uint32_t>(kind == PackKind::kVector ? tensor.ElementCount() : tensor.shape[1]);
   const uint32_t rows = kind == PackKind::kVector ? 1 : static_cast<uint32_t>(tensor.shape[0]);
   const uint64_t row_bytes = tensor.ByteCount() / rows;
   const uint32_t most = static_cast<uint32_t>(kPieceBytes / row_bytes);
   BATON_CHECK(most > 0);
   for (uint32_t first = 0; first < rows; first += most) {
     const uint32_t count = rows - first < most ? rows - first : most;
-    pieces.push_back({static_cast<const char*>(tensor.data) + first * row_bytes, destination, tensor.dtype, kind, first,
-                      count, rows, width, count * row_bytes});
+    pieces.push_back({static_cast<const char*>(tensor.data) + first * row_bytes, destination,
+                      tensor.dtype, kind, first, count, rows, width, count * row_bytes});
   }
 }
 
@@ -119,7 +129,8 @@ class Reader {
     turn_ ^= 1;
     BATON_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(done_[i]));
     std::memcpy(host_[i], piece.source, piece.bytes);
-    BATON_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_[i], host_[i], piece.bytes, cudaMemcpyHostToDevice, stream_));
+    BATON_RETURN_IF_CUDA_ERROR(
+        cudaMemcpyAsync(device_[i], host_[i], piece.bytes, cudaMemcpyHostToDevice, stream_));
     PackPiece<<<264, 256, 0, stream_>>>(device_[i], piece, workers);
     BATON_RETURN_IF_CUDA_ERROR(cudaGetLastError());
     BATON_RETURN_IF_CUDA_ERROR(cudaEventRecord(done_[i], stream_));
@@ -138,7 +149,8 @@ class Reader {
   int turn_ = 0;
 };
 
-absl::Status PackAll(const std::vector<Piece>& pieces, uint32_t workers, const PackedWeights::Progress& progress) {
+absl::Status PackAll(const std::vector<Piece>& pieces, uint32_t workers,
+                     const PackedWeights::Progress& progress) {
   uint64_t total = 0;
   for (const Piece& piece : pieces) total += piece.bytes;
   int device = 0;
@@ -226,8 +238,9 @@ absl::Status PackedWeights::Allocate(const ModelConfig& config, bool tied) {
   size_t free_bytes = 0, total_bytes = 0;
   BATON_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free_bytes, &total_bytes));
   if (bytes_ > free_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("packed weights: wanted ", bytes_ >> 20, " MiB of device memory, found ",
-                                                     free_bytes >> 20, " MiB free of ", total_bytes >> 20));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("packed weights: wanted ", bytes_ >> 20, " MiB of device memory, found ",
+                     free_bytes >> 20, " MiB free of ", total_bytes >> 20));
   }
   BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&memory_, bytes_));
   BATON_RETURN_IF_CUDA_ERROR(cudaMemset(memory_, 0, bytes_));
@@ -235,8 +248,10 @@ absl::Status PackedWeights::Allocate(const ModelConfig& config, bool tied) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<PackedWeights>> PackedWeights::Load(const ModelConfig& config, const WeightSet& weights,
-                                                                   int worker_count, const Progress& progress) {
+absl::StatusOr<std::unique_ptr<PackedWeights>> PackedWeights::Load(const ModelConfig& config,
+                                                                   const WeightSet& weights,
+                                                                   int worker_count,
+                                                                   const Progress& progress) {
   std::unique_ptr<PackedWeights> packed(new PackedWeights);
   BATON_RETURN_IF_ERROR(packed->Allocate(config, weights.head.data == weights.embedding.data));
   std::vector<Piece> pieces;
@@ -249,7 +264,8 @@ absl::StatusOr<std::unique_ptr<PackedWeights>> PackedWeights::Load(const ModelCo
     // q, k and v are one matrix here: rows one after the other.
     std::vector<Piece> qkv;
     uint32_t row = 0;
-    const uint32_t rows = static_cast<uint32_t>((config.query_heads + 2 * config.kv_heads) * config.head_dim);
+    const uint32_t rows =
+        static_cast<uint32_t>((config.query_heads + 2 * config.kv_heads) * config.head_dim);
     for (const TensorView* t : {&w.q, &w.k, &w.v}) {
       const size_t begin = qkv.size();
       AddPieces(qkv, *t, at(d.qkv), PackKind::kMatrix);
@@ -274,15 +290,18 @@ absl::StatusOr<std::unique_ptr<PackedWeights>> PackedWeights::Load(const ModelCo
   }
   AddPieces(pieces, weights.final_norm, at(packed->final_norm_), PackKind::kVector);
   AddPieces(pieces, weights.head, packed->head_, PackKind::kMatrix);
-  if (packed->embedding_ != packed->head_) AddPieces(pieces, weights.embedding, packed->embedding_, PackKind::kMatrix);
+  if (packed->embedding_ != packed->head_)
+    AddPieces(pieces, weights.embedding, packed->embedding_, PackKind::kMatrix);
   BATON_RETURN_IF_ERROR(PackAll(pieces, static_cast<uint32_t>(worker_count), progress));
   return packed;
 }
 
-absl::StatusOr<std::unique_ptr<PackedWeights>> PackedWeights::Synthetic(const ModelConfig& config, uint64_t seed) {
+absl::StatusOr<std::unique_ptr<PackedWeights>> PackedWeights::Synthetic(const ModelConfig& config,
+                                                                        uint64_t seed) {
   std::unique_ptr<PackedWeights> packed(new PackedWeights);
   BATON_RETURN_IF_ERROR(packed->Allocate(config, config.tied_head));
-  FillRandom<<<1056, 256>>>(reinterpret_cast<uint32_t*>(packed->memory_), packed->bytes_ / 4, seed, 0.02f);
+  FillRandom<<<1056, 256>>>(reinterpret_cast<uint32_t*>(packed->memory_), packed->bytes_ / 4, seed,
+                            0.02f);
   for (const LayerDevice& layer : packed->layers_) {
     FillOnes<<<1, 256>>>(const_cast<uint16_t*>(layer.norm), config.hidden);
   }

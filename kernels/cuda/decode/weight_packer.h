@@ -1,6 +1,6 @@
-// Packed weights of one model on one device, in the decode kernel's order. Owns the device memory. Made once at load: the
-// mapped checkpoint streams through pinned buffers and is packed on the GPU, so that host memory stays small and device
-// memory holds little more than the packed weights.
+// Packed weights of one model on one device, in the decode kernel's order. Owns the device memory.
+// Made once at load: the mapped checkpoint streams through pinned buffers and is packed on the GPU,
+// so that host memory stays small and device memory holds little more than the packed weights.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/cuda/decode/decode_params.h"
-#include "kernels/models/weight_set.h"
 #include "kernels/models/model_config.h"
+#include "kernels/models/weight_set.h"
 
 namespace baton::cuda {
 
@@ -19,11 +19,15 @@ class PackedWeights {
  public:
   using Progress = std::function<void(uint64_t done_bytes, uint64_t total_bytes)>;
 
-  // Packs `weights` for `worker_count` workers. ResourceExhausted says how much device memory was wanted.
-  static absl::StatusOr<std::unique_ptr<PackedWeights>> Load(const ModelConfig& config, const WeightSet& weights,
-                                                             int worker_count, const Progress& progress);
+  // Packs `weights` for `worker_count` workers. ResourceExhausted says how much device memory was
+  // wanted.
+  static absl::StatusOr<std::unique_ptr<PackedWeights>> Load(const ModelConfig& config,
+                                                             const WeightSet& weights,
+                                                             int worker_count,
+                                                             const Progress& progress);
   // Random weights of the same sizes, made on the device: for benchmarks without a checkpoint.
-  static absl::StatusOr<std::unique_ptr<PackedWeights>> Synthetic(const ModelConfig& config, uint64_t seed);
+  static absl::StatusOr<std::unique_ptr<PackedWeights>> Synthetic(const ModelConfig& config,
+                                                                  uint64_t seed);
   ~PackedWeights();
   PackedWeights(const PackedWeights&) = delete;
   PackedWeights& operator=(const PackedWeights&) = delete;
