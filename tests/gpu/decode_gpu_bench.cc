@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   };
   if (sweep) {
     for (bool fence : {true, false}) {
-      for (int flight : {49152, 73728}) {
+      for (int flight : {49152, 65536}) {
         cases.push_back({fence ? "b1 sweep" : "b1 sweep nofence",
                          {.batch = 1},
                          {.in_flight_bytes = flight, .reader_fence = fence}});
@@ -75,7 +75,8 @@ int main(int argc, char** argv) {
         c.name, c.tuning.slot_bytes / 1024, c.tuning.in_flight_bytes / 1024, m->step_ms_median,
         m->step_ms_p99, m->device_ms_median, m->tokens_per_second, m->bytes() * 1e-9,
         m->distinct_experts, rate / 4.8e12 * 100, rate / *stream * 100, m->wait_memory,
-        m->wait_routing, m->wait_join, m->wait_other, m->first_after_idle_ms);
+        m->wait_routing, m->wait_join, m->wait_other, m->first_after_idle_ms,
+        static_cast<unsigned long long>(m->digest));
     std::fflush(stdout);
   }
   return failures == 0 ? 0 : 1;

@@ -1,6 +1,7 @@
 #include "kernels/cuda/bench/decode_bench.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <thread>
 
@@ -134,6 +135,10 @@ absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
     if (step == point.warm_up_steps) BATON_RETURN_IF_ERROR(runner->ReadStats().status());
     BATON_ASSIGN_OR_RETURN(StepOutput output, runner->Await());
     const double now = Seconds();
+    for (const RowResult& row : output.rows) {
+      m.digest = (m.digest ^ static_cast<uint32_t>(row.sampled.token)) * 0x100000001b3ull;
+      m.digest = (m.digest ^ std::bit_cast<uint32_t>(row.sampled.logprob)) * 0x100000001b3ull;
+    }
     if (step > point.warm_up_steps) {
       host_ms.push_back((now - last) * 1e3);
       distinct += output.distinct_experts;

@@ -33,6 +33,8 @@ struct DecodeMeasurement {
   double wait_memory = 0, wait_routing = 0, wait_join = 0,
          wait_other = 0;           // Shares of the workers' cycles.
   double first_after_idle_ms = 0;  // A step after one idle second.
+  uint64_t digest =
+      0;  // Of all tokens and log-probability bits: equal for equal points, whatever the tuning.
   double bytes() const { return weight_bytes + kv_bytes; }
 };
 

@@ -109,33 +109,43 @@ struct Consumer {
     }
   }
 
-  // acc += W . xs for `count` k-steps of this warp; a, b: this lane's operands of the first.
+  // acc += W . xs for kCount k-steps of this warp at once; a, b: this lane's operands of the first.
+  template <bool kHalf, int kCount>
+  __device__ void MultiplySome(const char* a, const char* b, int stride, uint32_t tile_mask,
+                               float (&acc)[NT][4]) {
+    const int row = p.hidden * 16;
+    uint4 fa[kCount];
+    uint2 fb[kCount][NT];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      fa[i] = LoadA<kHalf>(a + i * stride);
+#pragma unroll
+      for (int j = 0; j < NT; ++j) {
+        fb[i][j] = *reinterpret_cast<const uint2*>(b + i * 2048 + j * row);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+      for (int j = 0; j < NT; ++j) {
+        if (NT == 1 || tile_mask >> j & 1) Mma16(acc[j], fa[i], fb[i][j]);
+      }
+    }
+  }
   template <bool kHalf>
   __device__ void MultiplySteps(const char* a, const char* b, int stride, int count,
                                 uint32_t tile_mask, float (&acc)[NT][4]) {
-    const int row = p.hidden * 16;
 #pragma unroll 1
-    for (; count > 0; count -= 4) {
-      uint4 fa[4];
-      uint2 fb[4][NT];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (i > 0 && i >= count) continue;
-        fa[i] = LoadA<kHalf>(a + i * stride);
-#pragma unroll
-        for (int j = 0; j < NT; ++j)
-          fb[i][j] = *reinterpret_cast<const uint2*>(b + i * 2048 + j * row);
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (i > 0 && i >= count) continue;
-#pragma unroll
-        for (int j = 0; j < NT; ++j) {
-          if (NT == 1 || tile_mask >> j & 1) Mma16(acc[j], fa[i], fb[i][j]);
-        }
-      }
+    for (; count >= 4; count -= 4) {
+      MultiplySome<kHalf, 4>(a, b, stride, tile_mask, acc);
       a += 4 * stride;
       b += 4 * 2048;
+    }
+#pragma unroll 1
+    for (; count > 0; --count) {
+      MultiplySome<kHalf, 1>(a, b, stride, tile_mask, acc);
+      a += stride;
+      b += 2048;
     }
   }
   // acc += W_tile . xs for one tile; row tiles not in `tile_mask` are skipped.

@@ -138,9 +138,12 @@ absl::Status CudaDecodeRunner::Allocate(const PackedWeights& weights, const Task
   BATON_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   BATON_RETURN_IF_CUDA_ERROR(
       cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  size_t longest = 0;
+  for (const std::vector<Task>& list : graph.lists()) longest = std::max(longest, list.size());
   SmemDemand demand{.row_tiles = 1,
                     .hidden = config_.hidden,
                     .expert_limit = params_.expert_limit,
+                    .task_count = static_cast<int>(longest),
                     .q_width = params_.q_width,
                     .expert_width = config_.expert_width,
                     .slot_bytes = tuning_.slot_bytes};

@@ -135,6 +135,8 @@ struct ChunkTable {
   uint8_t expert_width[2];
 };
 
+inline constexpr uint32_t kTasksInGlobal = ~0u;
+
 struct SmemPlan {
   uint32_t ring;  // slot_count * slot_bytes
   uint32_t xs;    // normalised x fragments
@@ -145,6 +147,7 @@ struct SmemPlan {
   uint32_t active;  // u32 [experts] row masks, then u16 [experts] ids
   uint32_t rope;    // bf16x2 [owned pairs][8 NT]
   uint32_t keep;    // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
+  uint32_t tasks;   // The worker's list, or kTasksInGlobal where there is no room.
   uint32_t misc;    // MiscSmem
   uint32_t total;
   int slot_count;

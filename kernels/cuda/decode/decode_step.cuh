@@ -59,6 +59,11 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
   // Cosines and sines of the owned query and key rows: the same for every layer of the step.
   const Task* tasks = p.tasks + uint64_t(worker) * p.task_stride;
   const int task_count = p.task_counts[worker];
+  if (p.smem.tasks != kTasksInGlobal) {
+    const uint4* from = reinterpret_cast<const uint4*>(tasks);
+    uint4* to = reinterpret_cast<uint4*>(smem.base + p.smem.tasks);
+    for (int i = tid; i < task_count * int(sizeof(Task) / 16); i += kThreads) to[i] = from[i];
+  }
   for (int i = 0; i < task_count; ++i) {
     if (tasks[i].op != OpKind::kQkvRope) continue;
     const int pairs = (tasks[i].end - tasks[i].begin) * 4;
@@ -87,20 +92,18 @@ __device__ __forceinline__ void InjectDelay(const DecodeParams& p, int worker, i
 template <int NT>
 __device__ void RunTasks(Consumer<NT>& c) {
   const DecodeParams& p = c.p;
-  const Task* tasks = p.tasks + uint64_t(c.worker) * p.task_stride;
+  const Task* tasks = c.smem.tasks(c.worker);
   const int task_count = p.task_counts[c.worker];
   int normalised = -1;
-  PrefetchNorm(c, p.layers[0].norm);
+  if (kNormAhead<NT>) PrefetchNorm(c, p.layers[0].norm);
   const auto trace = [&](int phase) {
     if (p.trace == nullptr || c.tid != 0 || c.task_index * 3 + phase >= p.trace_capacity) return;
     p.trace[uint64_t(c.worker) * p.trace_capacity + c.task_index * 3 + phase] = {
         GlobalTimerNs(), uint16_t(c.task_index), uint8_t(phase), uint8_t(c.task.op), c.task.layer};
   };
   int copied = -1;  // Layer whose constants are in shared memory.
-  Task next = tasks[0];
   for (c.task_index = 0; c.task_index < task_count; ++c.task_index) {
-    c.task = next;
-    if (c.task_index + 1 < task_count) next = tasks[c.task_index + 1];
+    c.task = tasks[c.task_index];
     if (p.delay_seed != 0 && c.tid == 0) InjectDelay(p, c.worker, c.task_index);
     trace(0);
     const OpKind op = c.task.op;
@@ -120,7 +123,8 @@ __device__ void RunTasks(Consumer<NT>& c) {
     if (reads_x && normalised != c.task.layer) {
       c.WaitTask();
       const int after = c.task.layer + 1;
-      LoadNormalised(c, after < p.layer_count ? p.layers[after].norm : p.final_norm);
+      LoadNormalised(c, op == OpKind::kLmHead ? p.final_norm : layer.norm,
+                     after < p.layer_count ? p.layers[after].norm : p.final_norm);
       normalised = c.task.layer;
     } else if (!reads_x) {
       c.WaitTask();
@@ -183,7 +187,7 @@ __global__ void __launch_bounds__(kThreads, 1) DecodeStep(const __grid_constant_
   } else if (warp == kConsumerWarps + 1) {
     RunRouting<NT>(p, smem, worker, tid & 31);
   } else if ((tid & 31) == 0) {
-    const Task* tasks = p.tasks + uint64_t(worker) * p.task_stride;
+    const Task* tasks = smem.tasks(worker);
     if (warp == kConsumerWarps + 2) {
       StaticCursor cursor{p, smem.misc(), tasks, p.task_counts[worker], worker};
       RunPlanner(p, smem.misc(), cursor, kStaticQueue);

@@ -42,12 +42,13 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
     return offset;
   };
   plan.xs = take(d.hidden * columns * 2);
-  plan.norm = take(d.hidden * 2);
+  plan.norm = take(d.row_tiles <= 2 ? d.hidden * 2 : 0);  // kNormAhead
   plan.reduce = take(plan.reduce_bytes);
   plan.score = take(d.expert_limit * columns * 2);
   plan.active = take(d.expert_limit * 6);
   plan.rope = take(d.rope_pairs * columns * 4);
   plan.keep = take(2 * d.keep_tiles * 16 * columns * 2);
+  plan.tasks = d.row_tiles <= 2 ? take(d.task_count * sizeof(Task)) : kTasksInGlobal;
   plan.misc = take(sizeof(MiscSmem));
   plan.slot_bytes = d.slot_bytes;
   plan.ring = at;

@@ -17,6 +17,7 @@ struct SmemDemand {
   int expert_limit;
   int rope_pairs;  // Most owned QKV rows of a worker / 2.
   int keep_tiles;  // Most owned 16-row tiles of the hidden dimension.
+  int task_count;  // Of the longest list.
   int q_width;
   int expert_width;
   int slot_bytes;  // Of the ring; at least a KV tile.

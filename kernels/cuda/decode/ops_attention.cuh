@@ -195,12 +195,26 @@ __device__ void RunAttentionMerge(Consumer<NT>& c, const LayerDevice& layer) {
       add(score * p.attention_scale * kLog2e, 1.0f,
           make_float4(LowFloat(v.x), HighFloat(v.x), LowFloat(v.y), HighFloat(v.y)));
     }
-    for (int split = c.warp; split < plan.split_count; split += kConsumerWarps) {
-      const uint64_t at =
-          ((uint64_t(row) * p.kv_heads + head) * p.max_splits + split) * p.group_heads + group_head;
-      const uint2 ml = LoadRelaxed2(p.partial_ml + at * 2);
-      add(__uint_as_float(ml.x), __uint_as_float(ml.y),
-          LoadRelaxed4(p.partial_o + at * kHeadDim + c.lane * 4));
+    // Loads of several splits go out together; they are added in split order.
+    constexpr int kAhead = 5;
+    for (int first = c.warp; first < plan.split_count; first += kAhead * kConsumerWarps) {
+      float4 v[kAhead];
+      uint2 ml[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const int split = first + i * kConsumerWarps;
+        if (split >= plan.split_count) continue;
+        const uint64_t at =
+            ((uint64_t(row) * p.kv_heads + head) * p.max_splits + split) * p.group_heads +
+            group_head;
+        ml[i] = LoadRelaxed2(p.partial_ml + at * 2);
+        v[i] = LoadRelaxed4(p.partial_o + at * kHeadDim + c.lane * 4);
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i * kConsumerWarps >= plan.split_count) continue;
+        add(__uint_as_float(ml[i].x), __uint_as_float(ml[i].y), v[i]);
+      }
     }
     c.Sync();
     float* mine = scratch + c.warp * (kHeadDim + 4);

@@ -7,6 +7,9 @@
 
 namespace baton::cuda {
 
+template <int NT>
+inline constexpr bool kNormAhead = NT <= 2;
+
 // Starts the copy of a norm's weights to shared memory; LoadNormalised waits for it.
 template <int NT>
 __device__ void PrefetchNorm(Consumer<NT>& c, const uint16_t* weight) {
@@ -43,7 +46,8 @@ __device__ void SumRows(Consumer<NT>& c, float (&sum)[NT],
 // Rounding as Hugging Face: RMSNorm rounds v * rstd to bf16, then the product with the weight;
 // LayerNorm rounds once.
 template <int NT>
-__device__ void LoadNormalised(Consumer<NT>& c, const uint16_t* next_weight) {
+__device__ void LoadNormalised(Consumer<NT>& c, const uint16_t* this_weight,
+                               const uint16_t* next_weight) {
   const DecodeParams& p = c.p;
   const int steps = p.hidden / 16;
   const char* x = p.x + c.task.buffer_epoch * p.x_copy_bytes + (c.warp * 32 + c.lane) * 8;
@@ -97,8 +101,10 @@ __device__ void LoadNormalised(Consumer<NT>& c, const uint16_t* next_weight) {
   float scale[NT];
 #pragma unroll
   for (int j = 0; j < NT; ++j) scale[j] = rsqrtf(sum[j] * scale_down + p.norm_epsilon);
-  const uint32_t* weight =
-      reinterpret_cast<const uint32_t*>(c.smem.norm() + c.warp * 16) + (c.lane & 3);
+  // With many rows there is no room to keep the weights ahead; their latency matters less then,
+  // too.
+  const uint16_t* weights = kNormAhead<NT> ? c.smem.norm() : this_weight;
+  const uint32_t* weight = reinterpret_cast<const uint32_t*>(weights + c.warp * 16) + (c.lane & 3);
 #pragma unroll 2
   for (int i = 0; i < count; ++i) {
     const uint32_t w0 = weight[i * 64], w1 = weight[i * 64 + 4];
@@ -116,7 +122,7 @@ __device__ void LoadNormalised(Consumer<NT>& c, const uint16_t* next_weight) {
     }
   }
   c.Sync();
-  PrefetchNorm(c, next_weight);
+  if (kNormAhead<NT>) PrefetchNorm(c, next_weight);
 }
 
 // Embedding rows of the owned units of x.

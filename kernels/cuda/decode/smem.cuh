@@ -70,6 +70,12 @@ struct Smem {
   }
   __device__ uint32_t* rope() const { return reinterpret_cast<uint32_t*>(base + p.smem.rope); }
   __device__ uint16_t* keep() const { return reinterpret_cast<uint16_t*>(base + p.smem.keep); }
+  // Reads of the task list outlive the L1 cache, which every fence empties: it lies in shared
+  // memory if there is room.
+  __device__ const Task* tasks(int worker) const {
+    return p.smem.tasks == kTasksInGlobal ? p.tasks + uint64_t(worker) * p.task_stride
+                                          : reinterpret_cast<const Task*>(base + p.smem.tasks);
+  }
   __device__ char* slot(int i) const {
     return base + p.smem.ring + uint32_t(i) * p.smem.slot_bytes;
   }
