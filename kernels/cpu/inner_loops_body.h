@@ -71,8 +71,17 @@ inline __attribute__((always_inline)) void DotTile(const DotBlock& block, int ou
   }
   const float* inputs[kRows];
   for (int r = 0; r < kRows; ++r) inputs[r] = block.inputs[row + r];
+  // With one input there is little arithmetic a weight: memory decides, and the processor does not
+  // foresee several short rows read side by side. Past the matrix a prefetch does nothing.
+  constexpr int kAheadRows = 2 * kOuts;
+  constexpr int kLineElements = 64 / sizeof(Stored);
   int k = 0;
   for (; k + Isa::kLanes <= columns; k += Isa::kLanes) {
+    if (kRows == 1 && kOuts > 1 && k % kLineElements == 0) {
+      for (int o = 0; o < kOuts; ++o) {
+        __builtin_prefetch(weights + size_t(o + kAheadRows) * columns + k);
+      }
+    }
     typename Isa::Vector x[kRows];
     for (int r = 0; r < kRows; ++r) x[r] = Isa::Load(inputs[r] + k);
     for (int o = 0; o < kOuts; ++o) {
