@@ -1,6 +1,11 @@
 // The decode megakernel on a GPU: Hugging Face's oracle for North Nano, bit-exact batch invariance
 // under random delays, and errors that name their cause. Skipped, and counted as skipped, where
 // there is no device.
+// Also tests: kernels/cuda/decode/cuda_decode_runner.cu
+// Also tests: kernels/cuda/decode/cuda_decode_runner_setup.cu
+// Also tests: kernels/cuda/decode/decode_step_rows8.cu, kernels/cuda/decode/decode_step_rows16.cu
+// Also tests: kernels/cuda/decode/decode_step_rows24.cu, kernels/cuda/decode/decode_step_rows32.cu
+// Also tests: kernels/cuda/decode/megakernel.cu, kernels/cuda/decode/weight_packer.cu
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -169,7 +174,9 @@ TEST_F(DecodeGpuTest, MatchesHuggingFaceOnNorthNano) {
         runner_->Submit({.joins = {Join(0, got[0], static_cast<int>(prompt.size()), more)}});
     ASSERT_TRUE(submitted.ok()) << submitted;
     for (int n = 0; n < more; ++n) {
-      if (n + 1 < more) ASSERT_TRUE(runner_->Submit({}).ok());
+      if (n + 1 < more) {
+        ASSERT_TRUE(runner_->Submit({}).ok());
+      }
       auto output = runner_->Await();
       ASSERT_TRUE(output.ok()) << output.status();
       ASSERT_EQ(output->rows.size(), 1u);
@@ -221,7 +228,9 @@ TEST_F(DecodeGpuTest, ARowIsBitIdenticalAloneAndInABatchUnderDelays) {
     }
     EXPECT_TRUE(runner_->Submit(input).ok());
     for (int i = 0; i < kTokens; ++i) {
-      if (i + 1 < kTokens) EXPECT_TRUE(runner_->Submit({}).ok());
+      if (i + 1 < kTokens) {
+        EXPECT_TRUE(runner_->Submit({}).ok());
+      }
       auto output = runner_->Await();
       EXPECT_TRUE(output.ok()) << output.status();
       if (!output.ok()) return traces;

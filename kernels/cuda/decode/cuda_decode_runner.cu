@@ -9,14 +9,17 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/decode/decode_geometry.h"
+#include "kernels/cuda/decode/decode_row_checks.h"
+#include "kernels/cuda/decode/decode_trace.h"
 #include "kernels/cuda/decode/megakernel.cuh"
 #include "kernels/task_graph/graph_shape.h"
 
 namespace baton::cuda {
 
-constexpr int kRing = 4;  // Entries of every per-step host buffer; more than max_in_flight.
-
 namespace {
+
+constexpr uint64_t kSpinsAQuery = 1024;  // Reads of a result between looks at the stream.
 
 __global__ void ApplyUpdates(RowState* rows, const RowUpdate* updates, int count) {
   for (int i = 0; i < count; ++i) {  // In order: a leave may be followed by a join of its slot.
@@ -41,30 +44,6 @@ __global__ void ApplyUpdates(RowState* rows, const RowUpdate* updates, int count
   }
 }
 
-absl::Status CheckGeometry(const ModelConfig& c, int workers) {
-  const auto refuse = [](const char* what, const char* wanted, int64_t found) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the CUDA decode kernel cannot run this geometry: ", what, ": wanted ", wanted,
-                     ", found ", found));
-  };
-  if (c.head_dim != kHeadDim) return refuse("head_dim", "128", c.head_dim);
-  if (c.query_heads / c.kv_heads > kMaxGroup)
-    return refuse("query heads a KV head", "at most 8", c.query_heads / c.kv_heads);
-  if (c.hidden % 16 != 0) return refuse("hidden_size", "a multiple of 16", c.hidden);
-  if (c.expert_count > 256) return refuse("num_experts", "at most 256", c.expert_count);
-  if (c.experts_per_token > 16)
-    return refuse("num_experts_per_tok", "at most 16", c.experts_per_token);
-  if (c.kv_heads > workers)
-    return refuse("num_key_value_heads", "at most one a multiprocessor", c.kv_heads);
-  for (const LayerConfig& layer : c.layers) {
-    if (layer.ffn_width % 16 != 0)
-      return refuse("feed-forward width", "a multiple of 16", layer.ffn_width);
-  }
-  if (c.shared_width % 16 != 0)
-    return refuse("shared expert width", "a multiple of 16", c.shared_width);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 CudaDecodeRunner::CudaDecodeRunner(const ModelConfig& config, const DecodeRunnerOptions& options,
@@ -78,7 +57,7 @@ absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> CudaDecodeRunner::Create(
     return absl::InvalidArgumentError(
         absl::StrCat("max_rows: wanted 1 to ", kMaxRows, ", found ", options.max_rows));
   }
-  BATON_RETURN_IF_ERROR(CheckGeometry(config, graph.worker_count()));
+  BATON_RETURN_IF_ERROR(CheckDecodeGeometry(config, graph.worker_count()));
   if (!options.layout.swizzled || options.layout.element_bytes != 2) {
     return absl::InvalidArgumentError(
         "KV layout: wanted swizzled bf16 tiles (Backend::MakeKvLayout)");
@@ -102,261 +81,8 @@ CudaDecodeRunner::~CudaDecodeRunner() {
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
-template <typename T>
-absl::Status CudaDecodeRunner::DeviceArray(T** pointer, uint64_t count) {
-  void* memory = nullptr;
-  BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&memory, std::max<uint64_t>(count, 1) * sizeof(T)));
-  device_memory_.push_back(memory);
-  BATON_RETURN_IF_CUDA_ERROR(cudaMemset(memory, 0, std::max<uint64_t>(count, 1) * sizeof(T)));
-  *pointer = static_cast<T*>(memory);
-  return absl::OkStatus();
-}
-
-absl::Status CudaDecodeRunner::Allocate(const PackedWeights& weights, const TaskGraph& graph) {
-  max_rows_ = options_.max_rows;
-  in_use_.assign(max_rows_, false);
-  row_ids_.assign(max_rows_, 0);
-  const int context =
-      options_.max_context_tokens > 0 ? options_.max_context_tokens : config_.max_positions;
-  max_pages_ = static_cast<int>(FullPagesFor(context));
-  max_ring_ = static_cast<int>(std::max<uint32_t>(1, std::min<uint32_t>(max_pages_, 8192)));
-  BATON_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  for (int i = 0; i < kRing; ++i) {
-    BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begin_[i]));
-    BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&end_[i]));
-  }
-  BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(&results_, kRing * kMaxRows * sizeof(RowResultSlot)));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(&error_, sizeof(ErrorSlot)));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(&updates_, kRing * 2 * kMaxRows * sizeof(RowUpdate)));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(
-      &page_staging_, uint64_t{kRing} * kMaxRows * (max_pages_ + max_ring_) * sizeof(uint32_t)));
-  std::memset(results_, 0, kRing * kMaxRows * sizeof(RowResultSlot));
-  std::memset(error_, 0, sizeof(ErrorSlot));
-  FillParams(weights, graph);
-  // Shared memory for each row-tile count, and residency.
-  int device = 0, limit = 0, resident = 0;
-  BATON_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
-  BATON_RETURN_IF_CUDA_ERROR(
-      cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  size_t longest = 0;
-  for (const std::vector<Task>& list : graph.lists()) longest = std::max(longest, list.size());
-  SmemDemand demand{.row_tiles = 1,
-                    .hidden = config_.hidden,
-                    .expert_limit = params_.expert_limit,
-                    .task_count = static_cast<int>(longest),
-                    .q_width = params_.q_width,
-                    .expert_width = config_.expert_width,
-                    .slot_bytes = tuning_.slot_bytes};
-  for (const std::vector<Task>& list : graph.lists()) {
-    for (const Task& task : list) {
-      const int units = static_cast<int>(task.end - task.begin);
-      if (task.op == OpKind::kQkvRope) demand.rope_pairs = std::max(demand.rope_pairs, units * 4);
-      if (task.op == OpKind::kDown)
-        demand.keep_tiles = std::max(demand.keep_tiles, (units + 1) / 2);
-    }
-  }
-  for (int row_tiles = 1; row_tiles <= (max_rows_ + 7) / 8; ++row_tiles) {
-    demand.row_tiles = row_tiles;
-    demand.slot_bytes = SlotBytes(row_tiles);
-    if (!PlanSmem(demand, static_cast<uint32_t>(limit), plans_[row_tiles - 1])) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the CUDA decode kernel cannot run ", 8 * row_tiles,
-                       " rows of this geometry: wanted ", plans_[row_tiles - 1].total,
-                       " bytes of shared memory a block, found ", limit, "; lower max_rows"));
-    }
-  }
-  BATON_RETURN_IF_CUDA_ERROR(PrepareDecodeKernels(static_cast<uint32_t>(limit), &resident));
-  if (resident < graph.worker_count()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("decode kernel: wanted ", graph.worker_count(),
-                     " resident blocks, found room for ", resident));
-  }
-  BATON_RETURN_IF_ERROR(AllocateBuffers(graph));
-  return UploadTables(weights, graph);
-}
-
-void CudaDecodeRunner::FillParams(const PackedWeights& weights, const TaskGraph& graph) {
-  DecodeParams& p = params_;
-  p.hidden = config_.hidden;
-  p.query_heads = config_.query_heads;
-  p.kv_heads = config_.kv_heads;
-  p.group_heads = config_.query_heads / config_.kv_heads;
-  p.vocab = config_.vocab;
-  p.vocab_units = graph.shape().vocab_units;
-  p.layer_count = config_.layer_count;
-  p.q_width = config_.query_heads * config_.head_dim;
-  p.kv_width = config_.kv_heads * config_.head_dim;
-  p.worker_count = graph.worker_count();
-  p.max_splits = p.worker_count / p.kv_heads;
-  p.expert_limit = std::max(8, (config_.expert_count + 7) / 8 * 8);
-  p.norm_is_layer_norm = config_.norm == NormKind::kLayerNorm;
-  p.norm_epsilon = config_.norm_epsilon;
-  p.logit_scale = config_.logit_scale;
-  p.attention_scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
-  p.rope_log2_theta_over_half =
-      static_cast<float>(std::log2(config_.rope_theta) * 2 / config_.head_dim);
-  p.router_softmax = config_.router == RouterKind::kSoftmax;
-  p.norm_topk = config_.norm_topk;
-  p.experts_per_token = config_.experts_per_token;
-  p.window_keys = config_.window_keys;
-  p.final_norm = weights.final_norm();
-  p.head = weights.head();
-  p.embedding = weights.embedding();
-  const KvLayout& layout = options_.layout;
-  p.kv_base = static_cast<char*>(options_.kv_base);
-  for (int g = 0; g < kKvGroupCount; ++g) {
-    p.kv_group_offset[g] = layout.groups[g].offset_bytes;
-    p.kv_page_bytes[g] = layout.groups[g].page_bytes;
-  }
-  p.kv_layer_bytes = layout.layer_bytes();
-  p.kv_tile_bytes = layout.tile_bytes();
-  p.full_stride = max_pages_;
-  p.window_stride = max_ring_;
-  p.error = error_;
-}
-
-int CudaDecodeRunner::SlotBytes(int row_tiles) const {
-  // More rows leave less room for the ring: smaller slots keep enough of them.
-  return row_tiles <= 2 ? tuning_.slot_bytes : std::min(tuning_.slot_bytes, 16384);
-}
-
-absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
-  DecodeParams& p = params_;
-  const uint64_t columns = 8 * ((max_rows_ + 7) / 8);
-  int expert_width = 16, always_width = 16;
-  for (const LayerConfig& layer : config_.layers) {
-    (layer.dense ? always_width : expert_width) =
-        std::max(layer.dense ? always_width : expert_width, layer.ffn_width);
-  }
-  always_width = std::max(always_width, config_.shared_width);
-  p.x_copy_bytes = columns * p.hidden * 2;
-  p.router_copy = columns * p.expert_limit;
-  p.hidden_slice_bytes = columns * expert_width * 2;
-  p.hidden_always_offset = p.hidden_slice_bytes * std::max(1, config_.expert_count);
-  p.hidden_copy_bytes = p.hidden_always_offset + columns * always_width * 2;
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.x, 3 * p.x_copy_bytes));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.router_logits, 3 * p.router_copy));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.hidden_act, 3 * p.hidden_copy_bytes));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.q, columns * p.q_width));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.new_kv, columns * 2 * p.kv_width));
-  const uint64_t partials = columns * p.kv_heads * p.max_splits * p.group_heads;
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.partial_o, partials * kHeadDim));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.partial_ml, partials * 2));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.attention, columns * p.q_width * 2));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.head_partial, uint64_t(p.worker_count) * kMaxRows));
-  graph_counters_ = graph.counter_count();
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.counters, graph_counters_ * kCounterStride));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.abort_flag, 32));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.rows, 1));
-  uint32_t* table = nullptr;
-  BATON_RETURN_IF_ERROR(DeviceArray(&table, uint64_t(kMaxRows) * max_pages_));
-  p.full_table = table;
-  BATON_RETURN_IF_ERROR(DeviceArray(&table, uint64_t(kMaxRows) * max_ring_));
-  p.window_table = table;
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.stats, p.worker_count));
-  if (tuning_.keep_logits) BATON_RETURN_IF_ERROR(DeviceArray(&p.logits_out, columns * p.vocab));
-  return absl::OkStatus();
-}
-
-absl::Status CudaDecodeRunner::UploadTables(const PackedWeights& weights, const TaskGraph& graph) {
-  DecodeParams& p = params_;
-  std::vector<LayerDevice> layers = weights.layers();
-  const std::vector<uint16_t> producers = graph.ProducerCounts();
-  for (int l = 0; l < config_.layer_count; ++l) {
-    const CounterKind kind = layers[l].expert_count > 0 ? CounterKind::kRouter : CounterKind::kX;
-    layers[l].routing_counter = CounterId(kind, l, config_.layer_count);
-    layers[l].routing_producers = producers[layers[l].routing_counter];
-    for (int row_tiles = 1; row_tiles <= 4; ++row_tiles) {
-      for (int full = 0; full < 2; ++full) {
-        layers[l].always_chunk[row_tiles - 1][full] = static_cast<uint8_t>(ChunkSteps(
-            SlotBytes(row_tiles), full ? 512 : 256, std::max(1, layers[l].always_width / 16)));
-      }
-    }
-    layers[l].group = options_.layout.layer_group[l];
-    layers[l].layer_in_group = options_.layout.layer_in_group[l];
-  }
-  LayerDevice* device_layers = nullptr;
-  BATON_RETURN_IF_ERROR(DeviceArray(&device_layers, layers.size()));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMemcpy(
-      device_layers, layers.data(), layers.size() * sizeof(LayerDevice), cudaMemcpyHostToDevice));
-  p.layers = device_layers;
-  size_t stride = 0;
-  std::vector<int> counts;
-  for (const std::vector<Task>& list : graph.lists()) {
-    stride = std::max(stride, list.size());
-    counts.push_back(static_cast<int>(list.size()));
-  }
-  p.task_stride = static_cast<int>(stride);
-  std::vector<Task> flat(stride * graph.worker_count());
-  for (int w = 0; w < graph.worker_count(); ++w) {
-    std::copy(graph.lists()[w].begin(), graph.lists()[w].end(), flat.begin() + w * stride);
-  }
-  Task* tasks = nullptr;
-  int* task_counts = nullptr;
-  BATON_RETURN_IF_ERROR(DeviceArray(&tasks, flat.size()));
-  BATON_RETURN_IF_ERROR(DeviceArray(&task_counts, counts.size()));
-  BATON_RETURN_IF_CUDA_ERROR(
-      cudaMemcpy(tasks, flat.data(), flat.size() * sizeof(Task), cudaMemcpyHostToDevice));
-  BATON_RETURN_IF_CUDA_ERROR(
-      cudaMemcpy(task_counts, counts.data(), counts.size() * sizeof(int), cudaMemcpyHostToDevice));
-  p.tasks = tasks;
-  p.task_counts = task_counts;
-  if (tuning_.trace) {
-    p.trace_capacity = static_cast<int>(stride) * 3;
-    BATON_RETURN_IF_ERROR(DeviceArray(&p.trace, uint64_t(p.trace_capacity) * p.worker_count));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CudaDecodeRunner::CheckJoin(const RowJoin& join,
-                                         const std::vector<bool>& leaving) const {
-  const auto bad = [&](const std::string& text) {
-    return absl::InvalidArgumentError(absl::StrCat("join of row ", join.row_id, ": ", text));
-  };
-  if (join.slot < 0 || join.slot >= max_rows_)
-    return bad(absl::StrCat("slot: wanted 0 to ", max_rows_ - 1, ", found ", join.slot));
-  if (in_use_[join.slot] && !leaving[join.slot])
-    return bad(absl::StrCat("slot ", join.slot, " is in use"));
-  if (join.token < 0 || join.token >= config_.vocab)
-    return bad(absl::StrCat("token: wanted 0 to ", config_.vocab - 1, ", found ", join.token));
-  if (join.position < 0 || join.max_new_tokens < 1)
-    return bad("position or max_new_tokens out of range");
-  if (join.stop_ids.size() > kMaxStops)
-    return bad(
-        absl::StrCat("stop ids: wanted at most ", kMaxStops, ", found ", join.stop_ids.size()));
-  const uint64_t tokens = uint64_t(join.position) + join.max_new_tokens;
-  const uint32_t full_wanted = options_.layout.groups[0].layer_count > 0 ? FullPagesFor(tokens) : 0;
-  if (full_wanted > uint32_t(max_pages_))
-    return bad(absl::StrCat("sequence: wanted at most ", max_pages_ * kPageTokens,
-                            " tokens, found ", tokens));
-  if (join.pages.full.size() < full_wanted)
-    return bad(
-        absl::StrCat("full pages: wanted ", full_wanted, ", found ", join.pages.full.size()));
-  if (options_.layout.groups[1].layer_count > 0) {
-    const uint32_t ring = WindowPagesFor(tokens, options_.layout.window_keys, 1);
-    if (join.pages.window.size() < ring)
-      return bad(absl::StrCat("window pages: wanted ", ring, ", found ", join.pages.window.size()));
-    if (join.pages.window.size() > size_t(max_ring_))
-      return bad(absl::StrCat("window pages: wanted at most ", max_ring_, ", found ",
-                              join.pages.window.size()));
-  }
-  if (tuning_.validate_pages) {
-    for (PageId page : join.pages.full) {
-      if (page >= options_.layout.groups[0].page_count)
-        return bad(absl::StrCat("full page ", page, " of an arena of ",
-                                options_.layout.groups[0].page_count));
-    }
-    for (PageId page : join.pages.window) {
-      if (page >= options_.layout.groups[1].page_count)
-        return bad(absl::StrCat("window page ", page, " of an arena of ",
-                                options_.layout.groups[1].page_count));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CudaDecodeRunner::ApplyJoin(const RowJoin& join, int update) {
-  const int entry = static_cast<int>((submitted_ + 1) % kRing);
+  const int entry = NextEntry();
   RowUpdate& u = updates_[entry * 2 * kMaxRows + update];
   u = {};
   u.slot = join.slot;
@@ -385,8 +111,16 @@ absl::Status CudaDecodeRunner::ApplyJoin(const RowJoin& join, int update) {
   return absl::OkStatus();
 }
 
-absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
-  BATON_CHECK(submitted_ - awaited_ < uint64_t(max_in_flight()));
+RowLimits CudaDecodeRunner::JoinLimits() const {
+  return {.max_rows = max_rows_,
+          .vocab = config_.vocab,
+          .max_pages = max_pages_,
+          .max_ring = max_ring_,
+          .validate_pages = tuning_.validate_pages,
+          .layout = options_.layout};
+}
+
+absl::Status CudaDecodeRunner::CheckInput(const StepInput& input) const {
   std::vector<bool> leaving(max_rows_, false);
   for (int slot : input.leaves) {
     if (slot < 0 || slot >= max_rows_) {
@@ -395,18 +129,25 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
     }
     leaving[slot] = true;
   }
+  if (input.joins.empty()) return absl::OkStatus();
+  const RowLimits limits = JoinLimits();
   std::vector<bool> joining(max_rows_, false);
   for (const RowJoin& join : input.joins) {
-    BATON_RETURN_IF_ERROR(CheckJoin(join, leaving));
-    if (joining[join.slot])
+    BATON_RETURN_IF_ERROR(CheckRowJoin(join, limits));
+    if (joining[join.slot] || (in_use_[join.slot] && !leaving[join.slot])) {
       return absl::InvalidArgumentError(
-          absl::StrCat("slot ", join.slot, " joined twice in one step"));
+          absl::StrCat("join of row ", join.row_id, ": slot ", join.slot, " is in use"));
+    }
     joining[join.slot] = true;
   }
-  const int entry = static_cast<int>((submitted_ + 1) % kRing);
+  return absl::OkStatus();
+}
+
+absl::Status CudaDecodeRunner::ApplyInput(const StepInput& input) {
+  RowUpdate* const updates = updates_ + NextEntry() * 2 * kMaxRows;
   int update_count = 0;
   for (int slot : input.leaves) {
-    RowUpdate& u = updates_[entry * 2 * kMaxRows + update_count++];
+    RowUpdate& u = updates[update_count++];
     u = {};
     u.slot = slot;
     u.row_id = row_ids_[slot];
@@ -417,11 +158,17 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
     in_use_[join.slot] = true;
     row_ids_[join.slot] = join.row_id;
   }
-  if (update_count > 0) {
-    ApplyUpdates<<<1, 32, 0, stream_>>>(params_.rows, updates_ + entry * 2 * kMaxRows,
-                                        update_count);
-    BATON_RETURN_IF_CUDA_ERROR(cudaGetLastError());
-  }
+  if (update_count == 0) return absl::OkStatus();
+  ApplyUpdates<<<1, 32, 0, stream_>>>(params_.rows, updates, update_count);
+  BATON_RETURN_IF_CUDA_ERROR(cudaGetLastError());
+  return absl::OkStatus();
+}
+
+absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
+  BATON_CHECK(submitted_ - awaited_ < uint64_t(max_in_flight()));
+  BATON_RETURN_IF_ERROR(CheckInput(input));
+  BATON_RETURN_IF_ERROR(ApplyInput(input));
+  const int entry = NextEntry();
   int limit = 0;
   for (int slot = 0; slot < max_rows_; ++slot) {
     if (in_use_[slot]) limit = slot + 1;
@@ -458,32 +205,38 @@ absl::Status CudaDecodeRunner::TakeError(uint64_t step) {
       e.wanted, ", found ", e.seen));
 }
 
-absl::StatusOr<StepOutput> CudaDecodeRunner::Await() {
-  BATON_CHECK(awaited_ < submitted_);
-  const uint64_t step = awaited_ + 1;
-  const int entry = static_cast<int>(step % kRing);
+// Spins on pinned memory until the step's results of every row are there.
+absl::Status CudaDecodeRunner::WaitForResults(uint64_t step) {
+  const RowResultSlot* results = results_ + step % kRing * kMaxRows;
   const uint64_t wanted = (step - step_base_) * 4;
-  StepOutput output;
-  output.step = step;
-  const RowResultSlot* results = results_ + entry * kMaxRows;
   uint64_t spins = 0;
   for (int slot = 0; slot < kMaxRows; ++slot) {
     const volatile uint64_t* tag = &results[slot].tag;
     while ((*tag & ~uint64_t{3}) != wanted) {
-      if (++spins % 1024 == 0) {
-        const cudaError_t state = cudaStreamQuery(stream_);
-        if (state != cudaSuccess && state != cudaErrorNotReady)
-          return CudaStatus(state, "decode step");
-        if (state == cudaSuccess && (*tag & ~uint64_t{3}) != wanted) {
-          return absl::InternalError(
-              absl::StrCat("decode step ", step, " ended without a result for row ", slot));
-        }
+      if (++spins % kSpinsAQuery != 0) continue;
+      const cudaError_t state = cudaStreamQuery(stream_);
+      if (state != cudaSuccess && state != cudaErrorNotReady)
+        return CudaStatus(state, "decode step");
+      if (state == cudaSuccess && (*tag & ~uint64_t{3}) != wanted) {
+        return absl::InternalError(
+            absl::StrCat("decode step ", step, " ended without a result for row ", slot));
       }
     }
   }
   std::atomic_thread_fence(std::memory_order_acquire);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepOutput> CudaDecodeRunner::Await() {
+  BATON_CHECK(awaited_ < submitted_);
+  const uint64_t step = awaited_ + 1;
+  const int entry = static_cast<int>(step % kRing);
+  BATON_RETURN_IF_ERROR(WaitForResults(step));
   ++awaited_;
   BATON_RETURN_IF_ERROR(TakeError(step));
+  StepOutput output;
+  output.step = step;
+  const RowResultSlot* results = results_ + entry * kMaxRows;
   for (int slot = 0; slot < max_rows_; ++slot) {
     const RowResultSlot& r = results[slot];
     const uint64_t state = r.tag & 3;
@@ -553,28 +306,7 @@ absl::StatusOr<std::string> CudaDecodeRunner::TraceJson() {
   BATON_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_));
   BATON_RETURN_IF_CUDA_ERROR(cudaMemcpy(
       events.data(), params_.trace, events.size() * sizeof(TraceEvent), cudaMemcpyDeviceToHost));
-  uint64_t first = ~uint64_t{0};
-  for (const TraceEvent& e : events) {
-    if (e.time_ns != 0) first = std::min(first, e.time_ns);
-  }
-  std::string json = "{\"traceEvents\":[";
-  const char* separator = "";
-  for (int w = 0; w < params_.worker_count; ++w) {
-    for (int i = 0; i + 2 < params_.trace_capacity; i += 3) {
-      const TraceEvent* e = &events[uint64_t(w) * params_.trace_capacity + i];
-      if (e[0].time_ns == 0 || e[2].time_ns == 0) continue;
-      for (int part = 0; part < 2; ++part) {
-        absl::StrAppend(&json, separator, "{\"ph\":\"X\",\"pid\":", w, ",\"tid\":", part,
-                        ",\"name\":\"", part == 0 ? "wait " : "",
-                        OpName(static_cast<OpKind>(e[0].op)),
-                        "\",\"ts\":", (e[part].time_ns - first) * 1e-3,
-                        ",\"dur\":", (e[part + 1].time_ns - e[part].time_ns) * 1e-3,
-                        ",\"args\":{\"layer\":", e[0].layer, "}}");
-        separator = ",\n";
-      }
-    }
-  }
-  return json + "]}";
+  return DecodeTraceJson(events, params_.worker_count);
 }
 
 }  // namespace baton::cuda

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/decode/decode_params.h"
+#include "kernels/cuda/decode/decode_row_checks.h"
 #include "kernels/cuda/decode/weight_packer.h"
 #include "kernels/task_graph/task_graph.h"
 
@@ -60,14 +61,23 @@ class CudaDecodeRunner : public DecodeRunner {
   cudaStream_t stream() const { return stream_; }
 
  private:
+  // Entries of every per-step host buffer; more than max_in_flight.
+  static constexpr int kRing = 4;
+
   CudaDecodeRunner(const ModelConfig& config, const DecodeRunnerOptions& options,
                    const DecodeTuning& tuning);
   absl::Status Allocate(const PackedWeights& weights, const TaskGraph& graph);
   int SlotBytes(int row_tiles) const;
   absl::Status AllocateBuffers(const TaskGraph& graph);
-  absl::Status UploadTables(const PackedWeights& weights, const TaskGraph& graph);
+  absl::Status PlanSharedMemory(const TaskGraph& graph);
+  absl::Status UploadLayers(const PackedWeights& weights, const TaskGraph& graph);
+  absl::Status UploadTasks(const TaskGraph& graph);
   void FillParams(const PackedWeights& weights, const TaskGraph& graph);
-  absl::Status CheckJoin(const RowJoin& join, const std::vector<bool>& leaving) const;
+  RowLimits JoinLimits() const;
+  absl::Status CheckInput(const StepInput& input) const;
+  absl::Status ApplyInput(const StepInput& input);
+  absl::Status WaitForResults(uint64_t step);
+  int NextEntry() const { return static_cast<int>((submitted_ + 1) % kRing); }
   absl::Status ApplyJoin(const RowJoin& join, int update);
   absl::Status TakeError(uint64_t step);
   absl::Status ClearDeviceState();
@@ -86,12 +96,12 @@ class CudaDecodeRunner : public DecodeRunner {
   std::vector<bool> in_use_;  // Slots as of the last submitted step, as far as the host knows.
   std::vector<uint64_t> row_ids_;
   cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_[4] = {}, end_[4] = {};
+  cudaEvent_t begin_[kRing] = {}, end_[kRing] = {};
   std::vector<void*> device_memory_;
-  RowResultSlot* results_ = nullptr;  // Pinned, [4][kMaxRows]
+  RowResultSlot* results_ = nullptr;  // Pinned, [kRing][kMaxRows]
   ErrorSlot* error_ = nullptr;        // Pinned
-  RowUpdate* updates_ = nullptr;      // Pinned, [4][2 * kMaxRows]
-  uint32_t* page_staging_ = nullptr;  // Pinned, [4][kMaxRows][max_pages + max_ring]
+  RowUpdate* updates_ = nullptr;      // Pinned, [kRing][2 * kMaxRows]
+  uint32_t* page_staging_ = nullptr;  // Pinned, [kRing][kMaxRows][max_pages + max_ring]
   uint64_t graph_counters_ = 0;
 };
 

@@ -244,6 +244,8 @@ absl::Status PackedWeights::Allocate(const ModelConfig& config, bool tied) {
   }
   BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&memory_, bytes_));
   BATON_RETURN_IF_CUDA_ERROR(cudaMemset(memory_, 0, bytes_));
+  // The readers' streams do not wait for the stream of the memset.
+  BATON_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
   lay_out();
   return absl::OkStatus();
 }

@@ -1,0 +1,232 @@
+// The part of CudaDecodeRunner that runs once: memory, tables and the kernel's parameters.
+#include "kernels/cuda/decode/cuda_decode_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/decode/megakernel.cuh"
+#include "kernels/task_graph/graph_shape.h"
+
+namespace baton::cuda {
+
+template <typename T>
+absl::Status CudaDecodeRunner::DeviceArray(T** pointer, uint64_t count) {
+  void* memory = nullptr;
+  BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&memory, std::max<uint64_t>(count, 1) * sizeof(T)));
+  device_memory_.push_back(memory);
+  BATON_RETURN_IF_CUDA_ERROR(cudaMemset(memory, 0, std::max<uint64_t>(count, 1) * sizeof(T)));
+  *pointer = static_cast<T*>(memory);
+  return absl::OkStatus();
+}
+
+absl::Status CudaDecodeRunner::Allocate(const PackedWeights& weights, const TaskGraph& graph) {
+  max_rows_ = options_.max_rows;
+  in_use_.assign(max_rows_, false);
+  row_ids_.assign(max_rows_, 0);
+  const int context =
+      options_.max_context_tokens > 0 ? options_.max_context_tokens : config_.max_positions;
+  max_pages_ = static_cast<int>(FullPagesFor(context));
+  max_ring_ = static_cast<int>(std::max<uint32_t>(1, std::min<uint32_t>(max_pages_, 8192)));
+  BATON_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  for (int i = 0; i < kRing; ++i) {
+    BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begin_[i]));
+    BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&end_[i]));
+  }
+  BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(&results_, kRing * kMaxRows * sizeof(RowResultSlot)));
+  BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(&error_, sizeof(ErrorSlot)));
+  BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(&updates_, kRing * 2 * kMaxRows * sizeof(RowUpdate)));
+  BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(
+      &page_staging_, uint64_t{kRing} * kMaxRows * (max_pages_ + max_ring_) * sizeof(uint32_t)));
+  std::memset(results_, 0, kRing * kMaxRows * sizeof(RowResultSlot));
+  std::memset(error_, 0, sizeof(ErrorSlot));
+  FillParams(weights, graph);
+  BATON_RETURN_IF_ERROR(PlanSharedMemory(graph));
+  BATON_RETURN_IF_ERROR(AllocateBuffers(graph));
+  BATON_RETURN_IF_ERROR(UploadLayers(weights, graph));
+  return UploadTasks(graph);
+}
+
+// Shared memory for each row-tile count, and residency.
+absl::Status CudaDecodeRunner::PlanSharedMemory(const TaskGraph& graph) {
+  int device = 0, limit = 0, resident = 0;
+  BATON_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
+  BATON_RETURN_IF_CUDA_ERROR(
+      cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  size_t longest = 0;
+  for (const std::vector<Task>& list : graph.lists()) longest = std::max(longest, list.size());
+  SmemDemand demand{.row_tiles = 1,
+                    .hidden = config_.hidden,
+                    .expert_limit = params_.expert_limit,
+                    .task_count = static_cast<int>(longest),
+                    .q_width = params_.q_width,
+                    .expert_width = config_.expert_width,
+                    .slot_bytes = tuning_.slot_bytes};
+  for (const std::vector<Task>& list : graph.lists()) {
+    for (const Task& task : list) {
+      const int units = static_cast<int>(task.end - task.begin);
+      if (task.op == OpKind::kQkvRope) demand.rope_pairs = std::max(demand.rope_pairs, units * 4);
+      if (task.op == OpKind::kDown)
+        demand.keep_tiles = std::max(demand.keep_tiles, (units + 1) / 2);
+    }
+  }
+  for (int row_tiles = 1; row_tiles <= (max_rows_ + 7) / 8; ++row_tiles) {
+    demand.row_tiles = row_tiles;
+    demand.slot_bytes = SlotBytes(row_tiles);
+    if (!PlanSmem(demand, static_cast<uint32_t>(limit), plans_[row_tiles - 1])) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the CUDA decode kernel cannot run ", 8 * row_tiles,
+                       " rows of this geometry: wanted ", plans_[row_tiles - 1].total,
+                       " bytes of shared memory a block, found ", limit, "; lower max_rows"));
+    }
+  }
+  BATON_RETURN_IF_CUDA_ERROR(PrepareDecodeKernels(static_cast<uint32_t>(limit), &resident));
+  if (resident < graph.worker_count()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("decode kernel: wanted ", graph.worker_count(),
+                     " resident blocks, found room for ", resident));
+  }
+  return absl::OkStatus();
+}
+
+void CudaDecodeRunner::FillParams(const PackedWeights& weights, const TaskGraph& graph) {
+  DecodeParams& p = params_;
+  p.hidden = config_.hidden;
+  p.query_heads = config_.query_heads;
+  p.kv_heads = config_.kv_heads;
+  p.group_heads = config_.query_heads / config_.kv_heads;
+  p.vocab = config_.vocab;
+  p.vocab_units = graph.shape().vocab_units;
+  p.layer_count = config_.layer_count;
+  p.q_width = config_.query_heads * config_.head_dim;
+  p.kv_width = config_.kv_heads * config_.head_dim;
+  p.worker_count = graph.worker_count();
+  p.max_splits = p.worker_count / p.kv_heads;
+  p.expert_limit = std::max(8, (config_.expert_count + 7) / 8 * 8);
+  p.norm_is_layer_norm = config_.norm == NormKind::kLayerNorm;
+  p.norm_epsilon = config_.norm_epsilon;
+  p.logit_scale = config_.logit_scale;
+  p.attention_scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+  p.rope_log2_theta_over_half =
+      static_cast<float>(std::log2(config_.rope_theta) * 2 / config_.head_dim);
+  p.router_softmax = config_.router == RouterKind::kSoftmax;
+  p.norm_topk = config_.norm_topk;
+  p.experts_per_token = config_.experts_per_token;
+  p.window_keys = config_.window_keys;
+  p.final_norm = weights.final_norm();
+  p.head = weights.head();
+  p.embedding = weights.embedding();
+  const KvLayout& layout = options_.layout;
+  p.kv_base = static_cast<char*>(options_.kv_base);
+  for (int g = 0; g < kKvGroupCount; ++g) {
+    p.kv_group_offset[g] = layout.groups[g].offset_bytes;
+    p.kv_page_bytes[g] = layout.groups[g].page_bytes;
+  }
+  p.kv_layer_bytes = layout.layer_bytes();
+  p.kv_tile_bytes = layout.tile_bytes();
+  p.full_stride = max_pages_;
+  p.window_stride = max_ring_;
+  p.error = error_;
+}
+
+int CudaDecodeRunner::SlotBytes(int row_tiles) const {
+  // More rows leave less room for the ring: smaller slots keep enough of them.
+  return row_tiles <= 2 ? tuning_.slot_bytes : std::min(tuning_.slot_bytes, 16384);
+}
+
+absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
+  DecodeParams& p = params_;
+  const uint64_t columns = 8 * ((max_rows_ + 7) / 8);
+  int expert_width = 16, always_width = 16;
+  for (const LayerConfig& layer : config_.layers) {
+    (layer.dense ? always_width : expert_width) =
+        std::max(layer.dense ? always_width : expert_width, layer.ffn_width);
+  }
+  always_width = std::max(always_width, config_.shared_width);
+  p.x_copy_bytes = columns * p.hidden * 2;
+  p.router_copy = columns * p.expert_limit;
+  p.hidden_slice_bytes = columns * expert_width * 2;
+  p.hidden_always_offset = p.hidden_slice_bytes * std::max(1, config_.expert_count);
+  p.hidden_copy_bytes = p.hidden_always_offset + columns * always_width * 2;
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.x, 3 * p.x_copy_bytes));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.router_logits, 3 * p.router_copy));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.hidden_act, 3 * p.hidden_copy_bytes));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.q, columns * p.q_width));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.new_kv, columns * 2 * p.kv_width));
+  const uint64_t partials = columns * p.kv_heads * p.max_splits * p.group_heads;
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.partial_o, partials * kHeadDim));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.partial_ml, partials * 2));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.attention, columns * p.q_width * 2));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.head_partial, uint64_t(p.worker_count) * kMaxRows));
+  graph_counters_ = graph.counter_count();
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.counters, graph_counters_ * kCounterStride));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.abort_flag, 32));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.rows, 1));
+  uint32_t* table = nullptr;
+  BATON_RETURN_IF_ERROR(DeviceArray(&table, uint64_t(kMaxRows) * max_pages_));
+  p.full_table = table;
+  BATON_RETURN_IF_ERROR(DeviceArray(&table, uint64_t(kMaxRows) * max_ring_));
+  p.window_table = table;
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.stats, p.worker_count));
+  if (tuning_.keep_logits) BATON_RETURN_IF_ERROR(DeviceArray(&p.logits_out, columns * p.vocab));
+  return absl::OkStatus();
+}
+
+absl::Status CudaDecodeRunner::UploadLayers(const PackedWeights& weights, const TaskGraph& graph) {
+  std::vector<LayerDevice> layers = weights.layers();
+  const std::vector<uint16_t> producers = graph.ProducerCounts();
+  for (int l = 0; l < config_.layer_count; ++l) {
+    const CounterKind kind = layers[l].expert_count > 0 ? CounterKind::kRouter : CounterKind::kX;
+    layers[l].routing_counter = CounterId(kind, l, config_.layer_count);
+    layers[l].routing_producers = producers[layers[l].routing_counter];
+    for (int row_tiles = 1; row_tiles <= 4; ++row_tiles) {
+      for (int full = 0; full < 2; ++full) {
+        layers[l].always_chunk[row_tiles - 1][full] = static_cast<uint8_t>(ChunkSteps(
+            SlotBytes(row_tiles), full ? 512 : 256, std::max(1, layers[l].always_width / 16)));
+      }
+    }
+    layers[l].group = options_.layout.layer_group[l];
+    layers[l].layer_in_group = options_.layout.layer_in_group[l];
+  }
+  LayerDevice* device_layers = nullptr;
+  BATON_RETURN_IF_ERROR(DeviceArray(&device_layers, layers.size()));
+  BATON_RETURN_IF_CUDA_ERROR(cudaMemcpy(
+      device_layers, layers.data(), layers.size() * sizeof(LayerDevice), cudaMemcpyHostToDevice));
+  params_.layers = device_layers;
+  return absl::OkStatus();
+}
+
+absl::Status CudaDecodeRunner::UploadTasks(const TaskGraph& graph) {
+  DecodeParams& p = params_;
+  size_t stride = 0;
+  std::vector<int> counts;
+  for (const std::vector<Task>& list : graph.lists()) {
+    stride = std::max(stride, list.size());
+    counts.push_back(static_cast<int>(list.size()));
+  }
+  p.task_stride = static_cast<int>(stride);
+  std::vector<Task> flat(stride * graph.worker_count());
+  for (int w = 0; w < graph.worker_count(); ++w) {
+    std::copy(graph.lists()[w].begin(), graph.lists()[w].end(), flat.begin() + w * stride);
+  }
+  Task* tasks = nullptr;
+  int* task_counts = nullptr;
+  BATON_RETURN_IF_ERROR(DeviceArray(&tasks, flat.size()));
+  BATON_RETURN_IF_ERROR(DeviceArray(&task_counts, counts.size()));
+  BATON_RETURN_IF_CUDA_ERROR(
+      cudaMemcpy(tasks, flat.data(), flat.size() * sizeof(Task), cudaMemcpyHostToDevice));
+  BATON_RETURN_IF_CUDA_ERROR(
+      cudaMemcpy(task_counts, counts.data(), counts.size() * sizeof(int), cudaMemcpyHostToDevice));
+  p.tasks = tasks;
+  p.task_counts = task_counts;
+  if (tuning_.trace) {
+    p.trace_capacity = static_cast<int>(stride) * 3;
+    BATON_RETURN_IF_ERROR(DeviceArray(&p.trace, uint64_t(p.trace_capacity) * p.worker_count));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace baton::cuda

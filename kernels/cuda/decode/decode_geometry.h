@@ -1,0 +1,13 @@
+// Which models the decode kernel can run.
+#pragma once
+
+#include "absl/status/status.h"
+#include "kernels/models/model_config.h"
+
+namespace baton::cuda {
+
+// FailedPrecondition naming the first number of `config` that the kernel cannot run on
+// `worker_count` multiprocessors, with what it wants instead.
+absl::Status CheckDecodeGeometry(const ModelConfig& config, int worker_count);
+
+}  // namespace baton::cuda

@@ -1,0 +1,64 @@
+#include "kernels/cuda/decode/decode_geometry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace baton::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kWorkers = 132;
+
+ModelConfig NorthLike() {
+  ModelConfig config;
+  config.hidden = 2048;
+  config.head_dim = 128;
+  config.query_heads = 32;
+  config.kv_heads = 4;
+  config.expert_count = 128;
+  config.experts_per_token = 8;
+  config.layers = {{.ffn_width = 3072}, {.ffn_width = 768}};
+  return config;
+}
+
+std::string Refusal(const ModelConfig& config, int worker_count = kWorkers) {
+  const absl::Status status = CheckDecodeGeometry(config, worker_count);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  return std::string(status.message());
+}
+
+TEST(DecodeGeometryTest, TakesTheGeometryOfNorthMiniCode) {
+  EXPECT_TRUE(CheckDecodeGeometry(NorthLike(), kWorkers).ok());
+}
+
+TEST(DecodeGeometryTest, NamesTheNumberThatItCannotRun) {
+  ModelConfig config = NorthLike();
+  config.head_dim = 64;
+  EXPECT_THAT(Refusal(config), HasSubstr("head_dim: wanted 128, found 64"));
+  config = NorthLike();
+  config.query_heads = 64;
+  EXPECT_THAT(Refusal(config), HasSubstr("query heads a KV head: wanted at most 8, found 16"));
+  config = NorthLike();
+  config.hidden = 2056;
+  EXPECT_THAT(Refusal(config), HasSubstr("hidden_size: wanted a multiple of 16, found 2056"));
+  config = NorthLike();
+  config.expert_count = 257;
+  EXPECT_THAT(Refusal(config), HasSubstr("num_experts: wanted at most 256, found 257"));
+  config = NorthLike();
+  config.experts_per_token = 17;
+  EXPECT_THAT(Refusal(config), HasSubstr("num_experts_per_tok: wanted at most 16, found 17"));
+  config = NorthLike();
+  config.layers[1].ffn_width = 776;
+  EXPECT_THAT(Refusal(config), HasSubstr("feed-forward width: wanted a multiple of 16, found 776"));
+  config = NorthLike();
+  config.shared_width = 8;
+  EXPECT_THAT(Refusal(config), HasSubstr("shared expert width"));
+}
+
+TEST(DecodeGeometryTest, RefusesFewerMultiprocessorsThanKvHeads) {
+  EXPECT_THAT(Refusal(NorthLike(), 3), HasSubstr("num_key_value_heads"));
+}
+
+}  // namespace
+}  // namespace baton::cuda
