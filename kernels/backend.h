@@ -126,6 +126,13 @@ class Backend {
   virtual uint64_t weights_fingerprint() const = 0;
   // The layout of an arena with the given page counts in this backend's tile format.
   virtual KvLayout MakeKvLayout(uint32_t full_pages, uint32_t window_pages) const = 0;
+  // Device memory that an arena may take while `margin_bytes` stay free for others, once the
+  // decode weights lie there; loads them if need be. ResourceExhausted if nothing is left;
+  // Unimplemented for a backend whose arenas lie in host memory.
+  virtual absl::StatusOr<uint64_t> AvailableKvBytes(uint64_t margin_bytes) {
+    (void)margin_bytes;
+    return absl::UnimplementedError("the backend's arenas lie in host memory: give their size");
+  }
   virtual absl::StatusOr<std::unique_ptr<DecodeRunner>> MakeDecodeRunner(
       const DecodeRunnerOptions& options) = 0;
   virtual absl::StatusOr<std::unique_ptr<PrefillRunner>> MakePrefillRunner(

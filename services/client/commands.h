@@ -20,6 +20,7 @@ Command ChatCommand();
 Command TokenizeCommand();
 Command StatusCommand();
 Command CheckCommand();
+Command BenchCommand();
 
 // Prints "baton: message" to standard error.
 ExitCode Complain(const absl::Status& status, ExitCode code);

@@ -3,13 +3,15 @@
 #include <string>
 #include <vector>
 
+#include "common/log.h"
 #include "services/client/commands.h"
 
 namespace baton {
 namespace {
 
 std::vector<Command> AllCommands() {
-  return {GenerateCommand(), ChatCommand(), TokenizeCommand(), StatusCommand(), CheckCommand()};
+  return {GenerateCommand(), ChatCommand(),  TokenizeCommand(),
+          StatusCommand(),   CheckCommand(), BenchCommand()};
 }
 
 void PrintHelp(const std::vector<Command>& commands, bool every_flag) {
@@ -53,5 +55,6 @@ ExitCode Complain(const absl::Status& status, ExitCode code) {
 }  // namespace baton
 
 int main(int argc, char** argv) {
+  baton::InitLogging("client", "info");
   return baton::Run(std::vector<std::string>(argv + 1, argv + argc));
 }

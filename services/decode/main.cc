@@ -32,13 +32,22 @@ ABSL_FLAG(uint32_t, max_waiting, 256, "requests that may wait for KV pages or a 
 ABSL_FLAG(uint32_t, max_prefills, 4, "prefills at once");
 ABSL_FLAG(uint32_t, max_context, 0, "longest prompt plus completion, tokens; 0 = the model's");
 ABSL_FLAG(uint32_t, chunk_tokens, 512, "longest prefill chunk; sizes the ring of window pages");
-ABSL_FLAG(uint32_t, kv_memory_mib, 512, "memory of the KV arena");
+ABSL_FLAG(uint32_t, kv_memory_mib, 0,
+          "memory of the KV arena; 0 = 512 on the CPU, on a GPU what is free beside the weights "
+          "less device_margin_mib");
+ABSL_FLAG(int64_t, device_margin_mib, -1,
+          "GPU memory that the arena leaves free when kv_memory_mib is 0; -1 = room for a prefill "
+          "process of the same model");
 ABSL_FLAG(uint32_t, full_pages, 0, "pages for full-attention layers; 0 = from kv_memory_mib");
 ABSL_FLAG(uint32_t, window_pages, 0, "pages for window layers; 0 = from kv_memory_mib");
 ABSL_FLAG(int, prefill_timeout_seconds, 120, "a prefill worker that takes longer is given up");
 
 namespace baton {
 namespace {
+
+constexpr uint64_t kCpuArenaMib = 512;
+// Of a prefill process beside its weights: contexts, workspaces, buffers of a chunk.
+constexpr uint64_t kPrefillExtraMib = 6144;
 
 // Everything of the process, in the order of construction; destroyed in reverse, so that nothing
 // outlives what it uses.
@@ -63,18 +72,31 @@ struct DecodeProcess {
   std::atomic<GrpcServer*> serving{nullptr};  // Told when the device is lost.
 };
 
-absl::StatusOr<KvLayout> PlanLayout(const Backend& backend, uint32_t max_context_tokens) {
+// Memory that the arena may take, in bytes.
+absl::StatusOr<uint64_t> ArenaMemory(const Checkpoint& checkpoint, Backend& backend) {
+  const uint64_t given_mib = absl::GetFlag(FLAGS_kv_memory_mib);
+  if (given_mib > 0) return given_mib << 20;
+  if (backend.name() == "cpu") return kCpuArenaMib << 20;
+  const int64_t margin_mib = absl::GetFlag(FLAGS_device_margin_mib);
+  const uint64_t margin_bytes = margin_mib >= 0
+                                    ? static_cast<uint64_t>(margin_mib) << 20
+                                    : checkpoint.weights().total_bytes + (kPrefillExtraMib << 20);
+  return backend.AvailableKvBytes(margin_bytes);
+}
+
+absl::StatusOr<KvLayout> PlanLayout(const Checkpoint& checkpoint, Backend& backend,
+                                    uint32_t max_context_tokens) {
   const KvLayout shape = backend.MakeKvLayout(2, 2);
   ArenaPageCounts counts{.full_pages = absl::GetFlag(FLAGS_full_pages),
                          .window_pages = absl::GetFlag(FLAGS_window_pages)};
   if (counts.full_pages == 0 || counts.window_pages == 0) {
-    BATON_ASSIGN_OR_RETURN(
-        const ArenaPageCounts planned,
-        PlanArena(shape, {.memory_bytes = uint64_t{absl::GetFlag(FLAGS_kv_memory_mib)} << 20,
-                          .max_rows = absl::GetFlag(FLAGS_max_rows),
-                          .max_prefills = absl::GetFlag(FLAGS_max_prefills),
-                          .chunk_tokens = absl::GetFlag(FLAGS_chunk_tokens),
-                          .max_context_tokens = max_context_tokens}));
+    BATON_ASSIGN_OR_RETURN(const uint64_t memory_bytes, ArenaMemory(checkpoint, backend));
+    BATON_ASSIGN_OR_RETURN(const ArenaPageCounts planned,
+                           PlanArena(shape, {.memory_bytes = memory_bytes,
+                                             .max_rows = absl::GetFlag(FLAGS_max_rows),
+                                             .max_prefills = absl::GetFlag(FLAGS_max_prefills),
+                                             .chunk_tokens = absl::GetFlag(FLAGS_chunk_tokens),
+                                             .max_context_tokens = max_context_tokens}));
     if (counts.full_pages == 0) counts.full_pages = planned.full_pages;
     if (counts.window_pages == 0) counts.window_pages = planned.window_pages;
   }
@@ -166,7 +188,8 @@ absl::Status Serve(DecodeProcess& process, ShutdownSignal& signal) {
   const auto positions = static_cast<uint32_t>(process.backend->config().max_positions);
   const uint32_t wanted = absl::GetFlag(FLAGS_max_context);
   const uint32_t model_context = wanted > 0 ? std::min(wanted, positions) : positions;
-  BATON_ASSIGN_OR_RETURN(const KvLayout layout, PlanLayout(*process.backend, model_context));
+  BATON_ASSIGN_OR_RETURN(const KvLayout layout,
+                         PlanLayout(*process.checkpoint, *process.backend, model_context));
   const uint32_t max_context =
       std::min(model_context, LongestSequence(layout, absl::GetFlag(FLAGS_chunk_tokens)));
   BATON_RETURN_IF_ERROR(ExportArena(process, layout));
@@ -181,9 +204,10 @@ absl::Status Serve(DecodeProcess& process, ShutdownSignal& signal) {
   process.server->SetServing(true);
   process.serving = process.server.get();
   spdlog::info(
-      "msg=\"arena\" incarnation={} bytes={} full_pages={} window_pages={} max_context_tokens={}",
-      process.incarnation, layout.total_bytes(), layout.groups[kFullGroup].page_count,
-      layout.groups[kWindowGroup].page_count, max_context);
+      "msg=\"arena\" incarnation={} transport={} bytes={} full_pages={} window_pages={} "
+      "max_context_tokens={}",
+      process.incarnation, std::string(process.transport->kind()), layout.total_bytes(),
+      layout.groups[kFullGroup].page_count, layout.groups[kWindowGroup].page_count, max_context);
   AnnounceListening(*process.server, metrics_port);
   signal.Wait();
   DrainAndStop({.server = process.server.get(),

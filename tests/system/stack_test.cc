@@ -1,7 +1,7 @@
 // The whole stack as processes: answers, refusals, drains, metrics.
 // Also tests: services/client/chat_command.cc, services/client/generate_command.cc
 // Also tests: services/client/status_command.cc, services/client/tokenize_command.cc
-// Also tests: services/client/check_command.cc
+// Also tests: services/client/bench_command.cc, services/client/check_command.cc
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -173,6 +173,8 @@ TEST(StackTest, TheClientsCommandsWork) {
   EXPECT_EQ(check.WaitExit(milliseconds(10000)), 0);
   Process usage = stack.Baton({"generate", "--promt=x"});
   EXPECT_EQ(usage.WaitExit(milliseconds(10000)), 2);
+  Process bench("baton", {"bench", "decode", "--routing=129"}, "/dev/null");
+  EXPECT_EQ(bench.WaitExit(milliseconds(10000)), 2);
   Process invalid = stack.Baton({"generate", "--prompt=x", "--max-tokens=99999"});
   EXPECT_EQ(invalid.WaitExit(milliseconds(10000)), 3);
 }

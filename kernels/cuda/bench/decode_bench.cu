@@ -34,6 +34,51 @@ double Quantile(std::vector<double> values, double q) {
   return values[std::min(values.size() - 1, static_cast<size_t>(q * values.size()))];
 }
 
+std::vector<int> ContextsOf(const DecodePoint& point) {
+  return point.contexts.empty() ? std::vector<int>(point.batch, point.context) : point.contexts;
+}
+
+// Room for the warm-up, the measured steps, the one in flight and the one after the idle second.
+int TotalSteps(const DecodePoint& point) { return point.warm_up_steps + point.steps + 4; }
+
+uint64_t Digest(uint64_t digest, const StepOutput& output) {
+  constexpr uint64_t kFnvPrime = 0x100000001b3ull;
+  for (const RowResult& row : output.rows) {
+    digest = (digest ^ static_cast<uint32_t>(row.sampled.token)) * kFnvPrime;
+    digest = (digest ^ std::bit_cast<uint32_t>(row.sampled.logprob)) * kFnvPrime;
+  }
+  return digest;
+}
+
+// Of the measured steps.
+struct StepTimes {
+  std::vector<double> host_ms, device_ms;
+  double distinct = 0;
+
+  void Add(double host_seconds, const StepOutput& output) {
+    host_ms.push_back(host_seconds * 1e3);
+    if (output.device_seconds > 0) device_ms.push_back(output.device_seconds * 1e3);
+    distinct += output.distinct_experts;
+  }
+  void Summarize(int rows, DecodeMeasurement* m) const {
+    m->step_ms_median = Quantile(host_ms, 0.5);
+    m->step_ms_p99 = Quantile(host_ms, 0.99);
+    m->device_ms_median = Quantile(device_ms, 0.5);
+    m->tokens_per_second = rows / (m->step_ms_median * 1e-3);
+    m->distinct_experts = host_ms.empty() ? 0 : distinct / host_ms.size();
+  }
+};
+
+void AddWaits(const std::vector<WorkerStats>& stats, DecodeMeasurement* m) {
+  for (const WorkerStats& s : stats) {
+    const double cycles = std::max<double>(1, s.cycles) * stats.size();
+    m->wait_memory += s.wait_memory / cycles;
+    m->wait_routing += s.wait_routing / cycles;
+    m->wait_join += s.wait_join / cycles;
+    m->wait_other += s.wait_other / cycles;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DecodeBench>> DecodeBench::Create(
@@ -82,94 +127,84 @@ double DecodeBench::KvBytes(const std::vector<int>& contexts) const {
   return bytes;
 }
 
+KvLayout DecodeBench::LayoutFor(const ModelConfig& config, const DecodePoint& point) {
+  uint32_t full = 0, window = 0;
+  for (int context : ContextsOf(point)) {
+    full += FullPagesFor(context + TotalSteps(point));
+    window += WindowPagesFor(context + TotalSteps(point), config.window_keys, 1);
+  }
+  return MakeModelKvLayout(config, {.element_bytes = 2, .swizzled = true}, full, window);
+}
+
+absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> DecodeBench::MakeRunner(
+    const DecodePoint& point, const DecodeTuning& tuning) const {
+  const std::vector<int> contexts = ContextsOf(point);
+  DecodeRunnerOptions options{
+      .max_rows = std::max(8, (static_cast<int>(contexts.size()) + 7) / 8 * 8),
+      .layout = LayoutFor(config_, point),
+      .kv_base = arena_,
+      .max_context_tokens =
+          *std::max_element(contexts.begin(), contexts.end()) + TotalSteps(point)};
+  if (options.layout.total_bytes() > arena_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("KV arena: wanted ",
+                                                     options.layout.total_bytes() >> 20,
+                                                     " MiB, found ", arena_bytes_ >> 20));
+  }
+  return CudaDecodeRunner::Create(config_, *weights_, *graph_, options, tuning);
+}
+
+StepInput DecodeBench::JoinRows(const DecodePoint& point) const {
+  StepInput join;
+  uint32_t next_full = 0, next_window = 0;
+  const std::vector<int> contexts = ContextsOf(point);
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    const int tokens = contexts[i] + TotalSteps(point);
+    RowJoin row{.slot = static_cast<int>(i),
+                .row_id = i + 1,
+                .token = static_cast<TokenId>((100 + 37 * i) % config_.vocab),
+                .position = contexts[i],
+                .max_new_tokens = TotalSteps(point)};
+    for (uint32_t n = FullPagesFor(tokens); n > 0; --n) row.pages.full.push_back(next_full++);
+    for (uint32_t n = WindowPagesFor(tokens, config_.window_keys, 1); n > 0; --n)
+      row.pages.window.push_back(next_window++);
+    join.joins.push_back(std::move(row));
+  }
+  return join;
+}
+
 absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
                                                        const DecodeTuning& tuning,
                                                        std::string* trace_json) {
-  std::vector<int> contexts = point.contexts;
-  if (contexts.empty()) contexts.assign(point.batch, point.context);
-  const int total_steps = point.warm_up_steps + point.steps + 4;
-  // An arena layout with the pages the rows need.
-  uint32_t full = 0, window = 0;
-  for (int context : contexts) {
-    full += FullPagesFor(context + total_steps);
-    window += WindowPagesFor(context + total_steps, config_.window_keys, 1);
-  }
-  const KvLayout layout =
-      MakeModelKvLayout(config_, {.element_bytes = 2, .swizzled = true}, full, window);
-  if (layout.total_bytes() > arena_bytes_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "KV arena: wanted ", layout.total_bytes() >> 20, " MiB, found ", arena_bytes_ >> 20));
-  }
   DecodeTuning used = tuning;
-  used.forced_experts = point.forced_experts;
+  used.forced_experts = std::min(point.forced_experts, config_.expert_count);
   used.trace = trace_json != nullptr;
-  DecodeRunnerOptions options{
-      .max_rows = std::max(8, (point.batch + 7) / 8 * 8),
-      .layout = layout,
-      .kv_base = arena_,
-      .max_context_tokens = *std::max_element(contexts.begin(), contexts.end()) + total_steps};
-  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaDecodeRunner> runner,
-                         CudaDecodeRunner::Create(config_, *weights_, *graph_, options, used));
-  StepInput join;
-  uint32_t next_full = 0, next_window = 0;
-  for (int i = 0; i < point.batch; ++i) {
-    RowJoin row{.slot = i,
-                .row_id = uint64_t(i) + 1,
-                .token = 100 + 37 * i,
-                .position = contexts[i],
-                .max_new_tokens = total_steps};
-    for (uint32_t n = FullPagesFor(contexts[i] + total_steps); n > 0; --n)
-      row.pages.full.push_back(next_full++);
-    for (uint32_t n = WindowPagesFor(contexts[i] + total_steps, config_.window_keys, 1); n > 0;
-         --n) {
-      row.pages.window.push_back(next_window++);
-    }
-    join.joins.push_back(std::move(row));
-  }
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaDecodeRunner> runner, MakeRunner(point, used));
+  BATON_RETURN_IF_ERROR(runner->Submit(JoinRows(point)));
+  StepTimes times;
   DecodeMeasurement m;
-  std::vector<double> host_ms, device_ms;
-  double distinct = 0, last = 0;
-  BATON_RETURN_IF_ERROR(runner->Submit(join));
+  double last = 0;
   for (int step = 0; step < point.warm_up_steps + point.steps; ++step) {
     BATON_RETURN_IF_ERROR(runner->Submit({}));
     if (step == point.warm_up_steps) BATON_RETURN_IF_ERROR(runner->ReadStats().status());
-    BATON_ASSIGN_OR_RETURN(StepOutput output, runner->Await());
+    BATON_ASSIGN_OR_RETURN(const StepOutput output, runner->Await());
     const double now = Seconds();
-    for (const RowResult& row : output.rows) {
-      m.digest = (m.digest ^ static_cast<uint32_t>(row.sampled.token)) * 0x100000001b3ull;
-      m.digest = (m.digest ^ std::bit_cast<uint32_t>(row.sampled.logprob)) * 0x100000001b3ull;
-    }
-    if (step > point.warm_up_steps) {
-      host_ms.push_back((now - last) * 1e3);
-      distinct += output.distinct_experts;
-    }
-    if (output.device_seconds > 0 && step > point.warm_up_steps)
-      device_ms.push_back(output.device_seconds * 1e3);
+    m.digest = Digest(m.digest, output);
+    if (step > point.warm_up_steps) times.Add(now - last, output);
     last = now;
   }
   BATON_RETURN_IF_ERROR(runner->Await().status());
   BATON_ASSIGN_OR_RETURN(const std::vector<WorkerStats> stats, runner->ReadStats());
-  for (const WorkerStats& s : stats) {
-    const double cycles = std::max<double>(1, s.cycles) * stats.size();
-    m.wait_memory += s.wait_memory / cycles;
-    m.wait_routing += s.wait_routing / cycles;
-    m.wait_join += s.wait_join / cycles;
-    m.wait_other += s.wait_other / cycles;
-  }
+  AddWaits(stats, &m);
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const double idle_begin = Seconds();
   BATON_RETURN_IF_ERROR(runner->Submit({}));
   BATON_RETURN_IF_ERROR(runner->Await().status());
   m.first_after_idle_ms = (Seconds() - idle_begin) * 1e3;
-  m.step_ms_median = Quantile(host_ms, 0.5);
-  m.step_ms_p99 = Quantile(host_ms, 0.99);
-  m.device_ms_median = Quantile(device_ms, 0.5);
-  m.tokens_per_second = point.batch / (m.step_ms_median * 1e-3);
-  m.distinct_experts = host_ms.empty() ? 0 : distinct / host_ms.size();
+  std::vector<int> contexts = ContextsOf(point);
+  times.Summarize(static_cast<int>(contexts.size()), &m);
   m.weight_bytes = WeightBytes(m.distinct_experts);
-  std::vector<int> mid = contexts;
-  for (int& c : mid) c += point.warm_up_steps + point.steps / 2;
-  m.kv_bytes = KvBytes(mid);
+  for (int& context : contexts) context += point.warm_up_steps + point.steps / 2;
+  m.kv_bytes = KvBytes(contexts);
   if (trace_json != nullptr) {
     BATON_ASSIGN_OR_RETURN(*trace_json, runner->TraceJson());
   }

@@ -10,33 +10,14 @@
 #include "absl/status/statusor.h"
 #include "kernels/cuda/decode/cuda_decode_runner.h"
 #include "kernels/cuda/decode/weight_packer.h"
+#include "kernels/decode_benchmark.h"
+#include "kernels/kv/kv_layout.h"
 #include "kernels/models/model_config.h"
 
 namespace baton::cuda {
 
-struct DecodePoint {
-  int batch = 1;
-  int context = 8192;         // Tokens in the cache at the first measured step.
-  std::vector<int> contexts;  // Per row instead, if not empty (ragged).
-  int steps = 64;
-  int warm_up_steps = 8;
-  int forced_experts =
-      128;  // Routing draws uniformly from this many experts a layer; 0 = the router decides.
-};
-
-struct DecodeMeasurement {
-  double step_ms_median = 0, step_ms_p99 = 0;  // Between results, as the host sees them.
-  double device_ms_median = 0;                 // Kernel alone.
-  double tokens_per_second = 0;
-  double distinct_experts = 0;
-  double weight_bytes = 0, kv_bytes = 0;  // That a step must read.
-  double wait_memory = 0, wait_routing = 0, wait_join = 0,
-         wait_other = 0;           // Shares of the workers' cycles.
-  double first_after_idle_ms = 0;  // A step after one idle second.
-  uint64_t digest =
-      0;  // Of all tokens and log-probability bits: equal for equal points, whatever the tuning.
-  double bytes() const { return weight_bytes + kv_bytes; }
-};
+using ::baton::DecodeMeasurement;
+using ::baton::DecodePoint;
 
 // Owns a model on the device and an arena filled with noise; measures points one after the other.
 class DecodeBench {
@@ -47,6 +28,10 @@ class DecodeBench {
                                                              int worker_count,
                                                              uint64_t arena_bytes);
   ~DecodeBench();
+
+  // Of an arena with the pages that the point's rows need.
+  static KvLayout LayoutFor(const ModelConfig& config, const DecodePoint& point);
+
   absl::StatusOr<DecodeMeasurement> Measure(const DecodePoint& point, const DecodeTuning& tuning,
                                             std::string* trace_json);
   uint64_t weight_bytes() const { return weights_->bytes(); }
@@ -56,6 +41,9 @@ class DecodeBench {
   // Bytes of a step that the point must read, given distinct experts a layer.
   double WeightBytes(double distinct_experts) const;
   double KvBytes(const std::vector<int>& contexts) const;
+  absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> MakeRunner(const DecodePoint& point,
+                                                               const DecodeTuning& tuning) const;
+  StepInput JoinRows(const DecodePoint& point) const;
 
   const ModelConfig config_;
   std::unique_ptr<PackedWeights> weights_;

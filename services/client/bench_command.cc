@@ -1,0 +1,90 @@
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "kernels/decode_benchmark_factory.h"
+#include "kernels/models/checkpoint.h"
+#include "services/client/bench_plan.h"
+#include "services/client/bench_table.h"
+#include "services/client/commands.h"
+
+namespace baton {
+namespace {
+
+constexpr int kNorthLayers = 49;
+constexpr int kNorthExperts = 128;
+
+absl::Status WriteTrace(const std::string& path, const std::string& json) {
+  std::ofstream file(path);
+  file << json;
+  file.close();
+  if (file.fail()) return absl::InvalidArgumentError(absl::StrCat("--trace: cannot write ", path));
+  return absl::OkStatus();
+}
+
+absl::Status Measure(const CommandLine& line, const std::vector<DecodePoint>& points,
+                     DecodeBenchmark& benchmark) {
+  const double stream = benchmark.stream_bytes_per_second();
+  const bool json = line.on("json");
+  if (!json) {
+    std::printf("%s on %s: weights %.2f GB, stream %.3f TB/s\n%s\n",
+                line.text("model").empty() ? "random weights" : line.text("model").c_str(),
+                benchmark.device().c_str(), benchmark.weight_bytes() * 1e-9, stream * 1e-12,
+                BenchTableHead().c_str());
+  }
+  for (const DecodePoint& point : points) {
+    const bool traced = line.given("trace") && &point == &points.front();
+    std::string trace;
+    BATON_ASSIGN_OR_RETURN(const DecodeMeasurement measured,
+                           benchmark.Measure(point, traced ? &trace : nullptr));
+    if (traced) BATON_RETURN_IF_ERROR(WriteTrace(line.text("trace"), trace));
+    const std::string text =
+        json ? BenchJsonLine(point, measured, stream) : BenchTableLine(point, measured, stream);
+    std::printf("%s\n", text.c_str());
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
+ExitCode RunBench(const CommandLine& line) {
+  if (line.operands().size() != 1 || line.operands()[0] != "decode") {
+    return Complain(absl::InvalidArgumentError("wanted `baton bench decode`; see --help"),
+                    kExitUsage);
+  }
+  std::unique_ptr<Checkpoint> checkpoint;
+  if (line.given("model")) {
+    auto opened = Checkpoint::Open(line.text("model"));
+    if (!opened.ok()) return Complain(opened.status(), kExitUsage);
+    checkpoint = *std::move(opened);
+  }
+  const auto layers = line.integer("layers", 1, kNorthLayers);
+  if (!layers.ok()) return Complain(layers.status(), kExitUsage);
+  const auto points =
+      BenchPoints(line, checkpoint == nullptr ? kNorthExperts : checkpoint->config().expert_count);
+  if (!points.ok()) return Complain(points.status(), kExitUsage);
+  const auto benchmark = MakeDecodeBenchmark(
+      {.checkpoint = checkpoint.get(), .layers = static_cast<int>(*layers), .points = *points});
+  if (!benchmark.ok()) return Complain(benchmark.status(), ExitCodeFor(benchmark.status()));
+  const absl::Status status = Measure(line, *points, **benchmark);
+  return status.ok() ? kExitOk : Complain(status, ExitCodeFor(status));
+}
+
+}  // namespace
+
+Command BenchCommand() {
+  CommandSpec spec{.name = "bench",
+                   .summary = "measures decode steps on this machine's GPU: baton bench decode",
+                   .operands = "decode"};
+  spec.flags = {{"model", "DIR", "",
+                 "checkpoint to measure; default: random weights at North Mini Code's geometry"},
+                {"layers", "N", "49", "without --model: how many of its 49 layers"},
+                {"trace", "FILE", "", "write the first point's last step as Perfetto JSON"},
+                {"json", "", "false", "print JSON, one object a line"}};
+  for (FlagSpec& flag : BenchPointFlags()) spec.flags.push_back(std::move(flag));
+  return {.spec = std::move(spec), .run = RunBench};
+}
+
+}  // namespace baton

@@ -1,0 +1,29 @@
+#include "kernels/cuda/bench/north_geometry.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/cuda/decode/decode_geometry.h"
+
+namespace baton::cuda {
+namespace {
+
+TEST(NorthGeometryTest, HasOneDenseLayerAndOneInFourWithoutAWindow) {
+  const ModelConfig config = NorthMiniCodeGeometry();
+  ASSERT_EQ(config.layers.size(), 49u);
+  const auto count = [&](auto is) {
+    return std::count_if(config.layers.begin(), config.layers.end(), is);
+  };
+  EXPECT_EQ(count([](const LayerConfig& layer) { return layer.dense; }), 1);
+  EXPECT_EQ(count([](const LayerConfig& layer) { return !layer.sliding; }), 13);
+  EXPECT_TRUE(config.layers[0].dense);
+}
+
+TEST(NorthGeometryTest, RunsOnAnH200) {
+  EXPECT_TRUE(CheckDecodeGeometry(NorthMiniCodeGeometry(), 132).ok());
+  EXPECT_TRUE(CheckDecodeGeometry(NorthMiniCodeGeometry(4), 132).ok());
+}
+
+}  // namespace
+}  // namespace baton::cuda
