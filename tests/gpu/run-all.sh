@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Runs every test and benchmark that needs a GPU and prints one table last; nothing is built:
+#   tests/gpu/run-all.sh BIN ROOT [LOGS] [ONLY]
+# BIN: the folder with the programs (tests/gpu/pack.sh makes one). ROOT: this repository. LOGS: where outputs go.
+# ONLY: run the steps whose names contain it. Exit status 0 when every step that ran passed.
+set -uo pipefail
+
+[ $# -ge 2 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+bin=$(readlink -f "$1")
+root=$(readlink -f "$2")
+logs=${3:-$(mktemp -d)}
+only=${4:-}
+mkdir -p "$logs"
+logs=$(readlink -f "$logs")
+names=()
+results=()
+seconds=()
+
+export LD_LIBRARY_PATH=$bin/../lib:/usr/local/cuda/targets/x86_64-linux/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if ! ldconfig -p | grep -q 'libstdc++\.so\.6'; then LD_LIBRARY_PATH+=:$bin/../lib/cxx; fi
+export BATON_TEST_ROOT=$root
+
+# step NAME LIMIT_SECONDS COMMAND...: its output goes to LOGS/NAME.log and to ours.
+step() {
+  local name=$1 limit=$2 begin=$SECONDS status=0
+  shift 2
+  case "$name" in *"$only"*) ;; *) return 0 ;; esac
+  printf '\n== %s: %s\n' "$name" "$*"
+  timeout --kill-after=5 "$limit" "$@" 2>&1 | tee "$logs/$name.log" || status=$?
+  names+=("$name")
+  seconds+=($((SECONDS - begin)))
+  # What was skipped did not pass.
+  if [ "$status" = 124 ]; then
+    results+=("FAILED: over ${limit} s")
+  elif [ "$status" != 0 ]; then
+    results+=("FAILED: status $status")
+  elif grep -qE '^\[  SKIPPED \] [1-9]|no CUDA device' "$logs/$name.log"; then
+    results+=("skipped in part")
+  else
+    results+=("passed")
+  fi
+}
+
+nano=$root/deploy/models/north-nano
+oracle=$root/tests/fixtures/oracle
+nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used --format=csv,noheader || true
+
+step kv-cuda-ipc 60 "$bin/unit_kernels_kv" --gtest_brief=1 --gtest_filter='*uda*'
+step decode-kernel 120 "$bin/gpu_decode"
+step prefill-kernels 180 "$bin/prefill_gpu_test" --models "$root/deploy/models" --oracle "$oracle"
+check=("$bin/baton" check --backend=cuda --model="$nano" --oracle="$oracle/north-nano")
+step check-cuda 60 "${check[@]}"
+step check-cuda-chunks 60 "${check[@]}" --chunk-tokens=7
+step stack 150 "$root/tests/gpu/stack.sh" "$bin" "$root" "$logs/stack"
+step bench-decode-nano 60 "$bin/baton" bench decode --model="$nano" --context=512
+step bench-decode 150 "$bin/baton" bench decode --batch=1,8,32
+step bench-decode-pool 120 "$bin/baton" bench decode --batch=8 --routing=27
+step bench-decode-ragged 120 "$bin/baton" bench decode --contexts=100,8192,700,65536,3000,12000,1,131000
+step bench-prefill 150 "$bin/prefill_bench"
+
+printf '\n%-22s %8s  %s\n' step seconds result
+failed=0
+for index in "${!names[@]}"; do
+  printf '%-22s %8s  %s\n' "${names[index]}" "${seconds[index]}" "${results[index]}"
+  case "${results[index]}" in FAILED*) failed=1 ;; esac
+done
+[ "${#names[@]}" -gt 0 ] || failed=1
+exit "$failed"
