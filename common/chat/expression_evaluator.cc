@@ -13,21 +13,6 @@
 #include "common/check.h"
 
 namespace baton {
-namespace {
-
-// Whether Jinja computes the expression when it compiles the template.
-bool IsConstant(const Expression& expression) {
-  if (expression.kind == ExpressionKind::kName || expression.kind == ExpressionKind::kCall ||
-      !expression.keywords.empty()) {
-    return false;
-  }
-  for (const ExpressionPointer& child : expression.children) {
-    if (child != nullptr && !IsConstant(*child)) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 absl::StatusOr<Value> ExpressionEvaluator::Evaluate(const Expression& expression,
                                                     const Scope& scope) {
@@ -152,14 +137,7 @@ absl::StatusOr<Value> ExpressionEvaluator::EvaluateSlice(const Expression& slice
     if (slice.children[i + 1] == nullptr) continue;
     BATON_ASSIGN_OR_RETURN(*parts[i], Evaluate(*slice.children[i + 1], scope));
   }
-  absl::StatusOr<Value> value = SliceValue(state_, object, bounds);
-  // Jinja looks constants up like any subscript: what cannot be sliced is undefined, not an error.
-  const bool is_zero_step = bounds.step.is_integral() && bounds.step.AsInt() == 0;
-  if (absl::IsInvalidArgument(value.status()) && !object.is_undefined() && !is_zero_step &&
-      IsConstant(slice)) {
-    return Value::Undefined("a constant that cannot be sliced");
-  }
-  return value;
+  return SliceValue(state_, object, bounds);
 }
 
 absl::StatusOr<CallArguments> ExpressionEvaluator::EvaluateArguments(const Expression& call,
