@@ -263,7 +263,7 @@ void Formatter::Pad(const Conversion& conversion, std::string converted) {
 
 absl::StatusOr<Value> PercentFormat(RenderState& state, const Value& text, const Value& arguments) {
   if (text.string().is_markup) {
-    return TemplateError("formatting of escaped text is not supported");
+    return absl::UnimplementedError("formatting of escaped text is not supported");
   }
   BATON_RETURN_IF_ERROR(state.ChargeBytes(static_cast<int64_t>(text.text().size())));
   BATON_ASSIGN_OR_RETURN(std::string formatted, Formatter(state, text.text(), arguments).Format());

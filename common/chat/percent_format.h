@@ -9,7 +9,7 @@ namespace baton {
 
 // Conversions s, r, d, i, u, f, F, e, E, g, G, x, X, o, c and %, with flags, width, precision and
 // keys. `text` is a string; `arguments` a tuple, a dict for keys, or one value. InvalidArgument
-// where Python raises.
+// where Python raises; Unimplemented for text that the filters escape or safe made.
 absl::StatusOr<Value> PercentFormat(RenderState& state, const Value& text, const Value& arguments);
 
 }  // namespace baton

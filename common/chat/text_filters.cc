@@ -136,7 +136,7 @@ absl::StatusOr<Value> Escape(const FilterCall& call) {
 
 absl::StatusOr<Value> Format(const FilterCall& call) {
   if (!call.all.keywords.empty()) {
-    return TemplateError("the filter 'format' with keyword arguments is not supported");
+    return absl::UnimplementedError("format with keyword arguments is not supported");
   }
   BATON_ASSIGN_OR_RETURN(const Value text, SoftString(call));
   return PercentFormat(call.state, text, Value::Tuple(call.all.positional));
