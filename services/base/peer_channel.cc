@@ -11,7 +11,7 @@ constexpr int kKeepaliveMs = 10000;
 constexpr int kKeepaliveTimeoutMs = 5000;
 constexpr int kMinReconnectMs = 50;
 constexpr int kMaxReconnectMs = 500;
-constexpr int kMaxReceiveBytes = 64 << 20;
+constexpr int kMaxAnswerBytes = 64 << 20;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::shared_ptr<grpc::Channel> MakePeerChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMinReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
-  arguments.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+  arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
   // Peers must not share a connection through the process-wide pool: a worker's death is noticed
   // per channel.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

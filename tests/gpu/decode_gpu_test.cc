@@ -164,7 +164,6 @@ TEST_F(DecodeGpuTest, MatchesHuggingFaceOnNorthNano) {
     const std::vector<float> theirs(view("bfloat16"), view("bfloat16") + logits->size());
     const double theirs_distance = RelativeDistance(theirs, reference);
     ratios.push_back(ours / theirs_distance);
-    // Greedy continuation.
     const auto& run = oracle["runs"]["float32"][i];
     const std::vector<TokenId> expected = run["greedy"];
     const std::vector<double> gaps = run["top1_top2_gap"];

@@ -22,7 +22,7 @@ struct Consumer {
 
   const DecodeParams& p;
   const Smem& smem;
-  MiscSmem& misc;
+  ControlSmem& misc;
   const int worker, tid, warp, lane;
   uint32_t static_taken = 0, routed_taken = 0;  // Chunks taken from each queue.
   int task_index = 0;

@@ -148,7 +148,7 @@ struct SmemPlan {
   uint32_t rope;    // bf16x2 [owned pairs][8 NT]
   uint32_t keep;    // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
   uint32_t tasks;   // The worker's list, or kTasksInGlobal where there is no room.
-  uint32_t misc;    // MiscSmem
+  uint32_t misc;    // ControlSmem
   uint32_t total;
   int slot_count;
   int slot_bytes;

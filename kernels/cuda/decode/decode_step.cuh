@@ -12,7 +12,7 @@ namespace baton::cuda {
 
 template <int NT>
 __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int tid) {
-  MiscSmem& misc = smem.misc();
+  ControlSmem& misc = smem.misc();
   if (tid == 0) {
     for (int q = 0; q < 2; ++q) {
       for (int i = 0; i < kQueueEntries; ++i) {

@@ -50,7 +50,7 @@ struct TileRun {
 // Walks the tasks whose data is at known addresses: router, QKV, KV pages, O, head.
 struct StaticCursor {
   const DecodeParams& p;
-  const MiscSmem& misc;
+  const ControlSmem& misc;
   const Task* tasks;
   int task_count;
   int worker;
@@ -242,7 +242,7 @@ struct RoutedCursor {
 
 // One thread: plans the chunks of one queue, up to 16 ahead of the issuing thread.
 template <typename Cursor>
-static __device__ void RunPlanner(const DecodeParams& p, MiscSmem& misc, Cursor& cursor, int q) {
+static __device__ void RunPlanner(const DecodeParams& p, ControlSmem& misc, Cursor& cursor, int q) {
   volatile uint32_t* planned = &misc.planned[q];
   volatile uint32_t* issued = &misc.issued[q];
   volatile uint32_t* next_task = &misc.next_task[q];
@@ -276,7 +276,7 @@ struct QueueHead {
   uint32_t drained = 0;  // Chunks that all consumers have released.
 };
 
-static __device__ __forceinline__ void Reclaim(MiscSmem& misc, int q, QueueHead& queue,
+static __device__ __forceinline__ void Reclaim(ControlSmem& misc, int q, QueueHead& queue,
                                                uint32_t& free_slots) {
   while (queue.drained != queue.issued &&
          BarrierTest(SmemAddress(&misc.empty[q][queue.drained & 15]), queue.drained >> 4 & 1)) {
@@ -287,7 +287,7 @@ static __device__ __forceinline__ void Reclaim(MiscSmem& misc, int q, QueueHead&
 
 // One thread. Returns when everything planned was issued and has landed.
 static __device__ void RunIssuer(const DecodeParams& p, const Smem& smem, int worker) {
-  MiscSmem& misc = smem.misc();
+  ControlSmem& misc = smem.misc();
   const volatile uint32_t* planned = misc.planned;
   const volatile uint32_t* next_task = misc.next_task;
   QueueHead fixed, routed;

@@ -49,7 +49,7 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   plan.rope = take(d.rope_pairs * columns * 4);
   plan.keep = take(2 * d.keep_tiles * 16 * columns * 2);
   plan.tasks = d.row_tiles <= 2 ? take(d.task_count * sizeof(Task)) : kTasksInGlobal;
-  plan.misc = take(sizeof(MiscSmem));
+  plan.misc = take(sizeof(ControlSmem));
   plan.slot_bytes = d.slot_bytes;
   plan.ring = at;
   plan.slot_count = at < limit ? static_cast<int>((limit - at) / plan.slot_bytes) : 0;

@@ -100,7 +100,7 @@ __device__ void SelectExperts(const DecodeParams& p, const Smem& smem, const Lay
 
 template <int NT>
 __device__ void RunRouting(const DecodeParams& p, const Smem& smem, int worker, int lane) {
-  MiscSmem& misc = smem.misc();
+  ControlSmem& misc = smem.misc();
   uint32_t active_experts = 0;
   for (int l = 0; l < p.layer_count; ++l) {
     const LayerDevice& layer = p.layers[l];

@@ -27,7 +27,8 @@ struct alignas(16) PlannedChunk {
   uint32_t task;  // Index in the worker's list: the order in which consumers want chunks.
 };
 
-struct MiscSmem {
+// What the warps of a worker share besides ring and buffers: plans, barriers, rows, routing.
+struct ControlSmem {
   LayerDevice layer[2];  // Of even and odd layers: the consumers' copy of the current one.
   PlannedChunk plan[2][kQueueEntries];
   uint32_t planned[2];    // Chunks planned so far; written by the planner.
@@ -57,7 +58,9 @@ struct MiscSmem {
 struct Smem {
   char* base;
   const DecodeParams& p;
-  __device__ MiscSmem& misc() const { return *reinterpret_cast<MiscSmem*>(base + p.smem.misc); }
+  __device__ ControlSmem& misc() const {
+    return *reinterpret_cast<ControlSmem*>(base + p.smem.misc);
+  }
   __device__ char* xs() const { return base + p.smem.xs; }
   __device__ uint16_t* norm() const { return reinterpret_cast<uint16_t*>(base + p.smem.norm); }
   __device__ float* reduce() const { return reinterpret_cast<float*>(base + p.smem.reduce); }

@@ -13,7 +13,7 @@ struct WaitContext {
   uint32_t worker, task, op, layer;
 };
 
-static __device__ __noinline__ void RaiseError(const DecodeParams& p, MiscSmem& misc,
+static __device__ __noinline__ void RaiseError(const DecodeParams& p, ControlSmem& misc,
                                                const WaitContext& at, WaitKind kind,
                                                uint32_t counter, uint32_t wanted, uint32_t seen) {
   *reinterpret_cast<volatile uint32_t*>(&misc.aborted) = 1;
@@ -32,7 +32,7 @@ static __device__ __noinline__ void RaiseError(const DecodeParams& p, MiscSmem& 
 }
 
 // Called now and then from a spin: true if the caller must stop waiting.
-__device__ __forceinline__ bool Aborted(const DecodeParams& p, MiscSmem& misc) {
+__device__ __forceinline__ bool Aborted(const DecodeParams& p, ControlSmem& misc) {
   if (*reinterpret_cast<volatile uint32_t*>(&misc.aborted)) return true;
   if (LoadRelaxed(p.abort_flag) != 0) {
     *reinterpret_cast<volatile uint32_t*>(&misc.aborted) = 1;
@@ -42,7 +42,7 @@ __device__ __forceinline__ bool Aborted(const DecodeParams& p, MiscSmem& misc) {
 }
 
 // Waits until counter >= target (wrap-safe).
-__device__ __forceinline__ void WaitCounter(const DecodeParams& p, MiscSmem& misc,
+__device__ __forceinline__ void WaitCounter(const DecodeParams& p, ControlSmem& misc,
                                             const WaitContext& at, uint32_t counter,
                                             uint32_t target) {
   const uint32_t* address = p.counters + counter * kCounterStride;
@@ -62,7 +62,7 @@ __device__ __forceinline__ void WaitCounter(const DecodeParams& p, MiscSmem& mis
   }
 }
 
-__device__ __forceinline__ void WaitBarrier(const DecodeParams& p, MiscSmem& misc,
+__device__ __forceinline__ void WaitBarrier(const DecodeParams& p, ControlSmem& misc,
                                             const WaitContext& at, uint32_t barrier,
                                             uint32_t parity, WaitKind kind) {
   if (BarrierTryWait(barrier, parity)) return;

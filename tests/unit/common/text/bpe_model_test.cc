@@ -28,7 +28,7 @@ std::vector<TokenId> Encode(const nlohmann::json& json, std::string_view text) {
   return ids;
 }
 
-std::string Refusal(const nlohmann::json& json) {
+std::string ModelRefusal(const nlohmann::json& json) {
   const auto model = BpeModel::Parse(JsonView(json, "model"));
   EXPECT_FALSE(model.ok());
   return std::string(model.status().message());
@@ -65,22 +65,23 @@ TEST(BpeModelTest, RefusesWithPathWantedAndFound) {
     model[key] = std::move(value);
     return model;
   };
-  EXPECT_THAT(Refusal(changed("type", "Unigram")), HasSubstr("model.type: wanted \"BPE\""));
-  EXPECT_THAT(Refusal(changed("dropout", 0.1)), HasSubstr("model.dropout: wanted null"));
-  EXPECT_THAT(Refusal(changed("end_of_word_suffix", "</w>")), HasSubstr("found \"</w>\""));
-  EXPECT_THAT(Refusal(changed("unk_token", "V")), HasSubstr("model.unk_token"));
-  EXPECT_THAT(Refusal(changed("byte_fallback", true)), HasSubstr("all 256 bytes"));
-  EXPECT_THAT(Refusal(changed("surprise", 1)), HasSubstr("found \"surprise\""));
-  EXPECT_THAT(Refusal(changed("merges", nlohmann::json::array({"b z"}))),
+  EXPECT_THAT(ModelRefusal(changed("type", "Unigram")), HasSubstr("model.type: wanted \"BPE\""));
+  EXPECT_THAT(ModelRefusal(changed("dropout", 0.1)), HasSubstr("model.dropout: wanted null"));
+  EXPECT_THAT(ModelRefusal(changed("end_of_word_suffix", "</w>")), HasSubstr("found \"</w>\""));
+  EXPECT_THAT(ModelRefusal(changed("unk_token", "V")), HasSubstr("model.unk_token"));
+  EXPECT_THAT(ModelRefusal(changed("byte_fallback", true)), HasSubstr("all 256 bytes"));
+  EXPECT_THAT(ModelRefusal(changed("surprise", 1)), HasSubstr("found \"surprise\""));
+  EXPECT_THAT(ModelRefusal(changed("merges", nlohmann::json::array({"b z"}))),
               HasSubstr("model.merges[0]"));
-  EXPECT_THAT(Refusal(changed("merges", nlohmann::json::array({"b c", "a  b"}))),
+  EXPECT_THAT(ModelRefusal(changed("merges", nlohmann::json::array({"b c", "a  b"}))),
               HasSubstr("model.merges[1]"));
-  EXPECT_THAT(Refusal(changed("merges", nlohmann::json::array({nlohmann::json::array({"a", 1})}))),
-              HasSubstr("model.merges[0]"));
-  EXPECT_THAT(Refusal(changed("vocab", {{"a", -1}})), HasSubstr("model.vocab[\"a\"]"));
-  EXPECT_THAT(Refusal(changed("vocab", {{"a", 99999999}})), HasSubstr("found 99999999"));
-  EXPECT_THAT(Refusal(changed("vocab", {{"a", 1}, {"b", 1}})), HasSubstr("no other token"));
-  EXPECT_THAT(Refusal(changed("vocab", nlohmann::json::object())), HasSubstr("at least one"));
+  EXPECT_THAT(
+      ModelRefusal(changed("merges", nlohmann::json::array({nlohmann::json::array({"a", 1})}))),
+      HasSubstr("model.merges[0]"));
+  EXPECT_THAT(ModelRefusal(changed("vocab", {{"a", -1}})), HasSubstr("model.vocab[\"a\"]"));
+  EXPECT_THAT(ModelRefusal(changed("vocab", {{"a", 99999999}})), HasSubstr("found 99999999"));
+  EXPECT_THAT(ModelRefusal(changed("vocab", {{"a", 1}, {"b", 1}})), HasSubstr("no other token"));
+  EXPECT_THAT(ModelRefusal(changed("vocab", nlohmann::json::object())), HasSubstr("at least one"));
 }
 
 // The plain algorithm: the lowest-ranked pair, leftmost first, until none is left.

@@ -13,14 +13,14 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-JsonObject Parsed(const std::string& text) {
+JsonObject ParsedJson(const std::string& text) {
   auto object = JsonObject::Parse(text, "f.json", 1000);
   EXPECT_TRUE(object.ok()) << object.status();
   return *std::move(object);
 }
 
 TEST(JsonObject, ReadsEachType) {
-  JsonObject object = Parsed(
+  JsonObject object = ParsedJson(
       R"({"i": 7, "b": true, "n": 1, "x": 2.5, "s": "text", "strings": ["a", "b"], "ints": [1, 2],
           "none": null, "o": {"k": 3}})");
   EXPECT_EQ(object.Int("i", {0, 10}), 7);
@@ -40,7 +40,7 @@ TEST(JsonObject, ReadsEachType) {
 }
 
 TEST(JsonObject, KeepsTheFirstThingThatDoesNotFit) {
-  JsonObject object = Parsed(R"({"i": 70, "s": 1})");
+  JsonObject object = ParsedJson(R"({"i": 70, "s": 1})");
   EXPECT_EQ(object.IntOr("i", 4, {0, 10}), 4);
   object.StringOr("s", "");
   EXPECT_THAT(std::string(object.status().message()),
@@ -114,7 +114,7 @@ const WrongValue kWrongValues[] = {
 
 TEST(JsonObject, RefusesEachWrongValue) {
   for (const WrongValue& test_case : kWrongValues) {
-    JsonObject object = Parsed(test_case.json);
+    JsonObject object = ParsedJson(test_case.json);
     test_case.read(object);
     ASSERT_FALSE(object.status().ok()) << test_case.json;
     EXPECT_THAT(std::string(object.status().message()),

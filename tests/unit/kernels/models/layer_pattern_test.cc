@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-JsonObject Parsed(const std::string& text) {
+JsonObject ParsedLayers(const std::string& text) {
   auto object = JsonObject::Parse(text, "config.json", 10000);
   EXPECT_TRUE(object.ok()) << object.status();
   return *std::move(object);
@@ -19,7 +19,7 @@ JsonObject Parsed(const std::string& text) {
 
 // One letter a layer: S sliding, F full; small if it has no RoPE; ' marks a dense layer.
 std::string Pattern(const std::string& json, int layer_count) {
-  JsonObject config = Parsed(json);
+  JsonObject config = ParsedLayers(json);
   std::string text;
   for (const LayerConfig& layer : ReadLayerPattern(config, layer_count)) {
     const char letter = layer.sliding ? 'S' : 'F';
@@ -83,7 +83,7 @@ TEST(LayerPattern, RefusesContradictions) {
       {R"({"prefix_dense_sliding_window_pattern": 0})", "found 0"},
   };
   for (const auto& test_case : cases) {
-    JsonObject config = Parsed(test_case.json);
+    JsonObject config = ParsedLayers(test_case.json);
     ReadLayerPattern(config, 2);
     ASSERT_FALSE(config.status().ok()) << test_case.json;
     EXPECT_THAT(std::string(config.status().message()), HasSubstr(test_case.error))
