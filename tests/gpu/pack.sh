@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# Copies the built programs that tests/gpu/run-all.sh runs, stripped, with the shared libraries that they need, to DIR:
+# Packs the built programs that tests/gpu/run-all.sh runs, stripped, with the shared libraries that they need, as
+# DIR/programs.tar.gz:
 #   tests/gpu/pack.sh DIR [BUILD]
-# DIR/bin holds the programs, DIR/lib the libraries. Not copied: the C library, CUDA's driver and cuBLAS, which are the
-# other machine's. DIR/lib/cxx holds this compiler's C++ library, for machines that have none.
+# bin/ holds the programs, lib/ the libraries. Not packed: the C library, CUDA's driver and cuBLAS, which are the other
+# machine's. lib/cxx/ holds this compiler's C++ library, for machines that have none.
 set -euo pipefail
 
-[ $# -ge 1 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-target=$1
+[ $# -ge 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+mkdir -p "$1"
+archive=$(readlink -f "$1")/programs.tar.gz
+target=$(mktemp -d)
+trap 'rm -rf "$target"' EXIT
 build=${2:-build}
 programs=(bin/baton bin/baton-router bin/baton-prefill bin/baton-decode bin/prefill_gpu_test bin/prefill_bench
   tests/gpu_decode tests/unit_kernels_kv tests/kv_peer_process)
@@ -23,4 +27,5 @@ ldd "$target"/bin/* | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u | whil
     *) strip -o "$target/lib/$(basename "$library")" "$library" ;;
   esac
 done
-du -sh "$target/bin" "$target/lib"
+tar -czf "$archive" -C "$target" bin lib
+du -h "$archive"

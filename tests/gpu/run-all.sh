@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test and benchmark that needs a GPU and prints one table last; nothing is built:
 #   tests/gpu/run-all.sh BIN ROOT [LOGS] [ONLY]
-# BIN: the folder with the programs (tests/gpu/pack.sh makes one). ROOT: this repository. LOGS: where outputs go.
+# BIN: a folder with the programs, or with what tests/gpu/pack.sh made of them. ROOT: this repository. LOGS: for outputs.
 # ONLY: run the steps whose names contain it. Exit status 0 when every step that ran passed.
 set -uo pipefail
 
@@ -12,6 +12,12 @@ logs=${3:-$(mktemp -d)}
 only=${4:-}
 mkdir -p "$logs"
 logs=$(readlink -f "$logs")
+if [ -f "$bin/programs.tar.gz" ]; then
+  unpacked=$(mktemp -d)
+  trap 'rm -rf "$unpacked"' EXIT
+  tar -xzf "$bin/programs.tar.gz" -C "$unpacked" || exit 2
+  bin=$unpacked/bin
+fi
 names=()
 results=()
 seconds=()
