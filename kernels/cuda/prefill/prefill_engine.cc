@@ -27,7 +27,7 @@ PrefillEngine::PrefillEngine(const ModelConfig& config,
 
 PrefillEngine::~PrefillEngine() {
   if (stream_ != nullptr) cudaStreamSynchronize(stream_);
-  if (cublas_ != nullptr) cublasDestroy(cublas_);
+  if (cublas_ != nullptr) cublas_library_.destroy(cublas_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
@@ -45,12 +45,14 @@ absl::StatusOr<std::unique_ptr<PrefillEngine>> PrefillEngine::Create(
   BATON_PREFILL_CUDA(
       cudaDeviceGetAttribute(&engine->multiprocessors_, cudaDevAttrMultiProcessorCount, device));
   BATON_PREFILL_CUDA(cudaStreamCreateWithFlags(&engine->stream_, cudaStreamNonBlocking));
-  BATON_PREFILL_CUBLAS(cublasCreate(&engine->cublas_));
-  BATON_PREFILL_CUBLAS(cublasSetStream(engine->cublas_, engine->stream_));
+  BATON_ASSIGN_OR_RETURN(engine->cublas_library_, CublasLibrary::Load());
+  const CublasLibrary& cublas = engine->cublas_library_;
+  BATON_PREFILL_CUBLAS(cublas.create(&engine->cublas_));
+  BATON_PREFILL_CUBLAS(cublas.set_stream(engine->cublas_, engine->stream_));
   BATON_ASSIGN_OR_RETURN(engine->cublas_workspace_, DeviceMemory::Allocate(kCublasWorkspaceBytes));
-  BATON_PREFILL_CUBLAS(
-      cublasSetWorkspace(engine->cublas_, engine->cublas_workspace_.data(), kCublasWorkspaceBytes));
-  BATON_PREFILL_CUBLAS(cublasSetMathMode(
+  BATON_PREFILL_CUBLAS(cublas.set_workspace(engine->cublas_, engine->cublas_workspace_.data(),
+                                            kCublasWorkspaceBytes));
+  BATON_PREFILL_CUBLAS(cublas.set_math_mode(
       engine->cublas_,
       static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
                                 CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));

@@ -5,7 +5,6 @@
 // One owner thread. Everything runs on one stream; the host waits once, at the end of a chunk.
 #pragma once
 
-#include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -19,6 +18,7 @@
 #include "kernels/cuda/prefill/attention.h"
 #include "kernels/cuda/prefill/chunk_plan.h"
 #include "kernels/cuda/prefill/chunk_upload.h"
+#include "kernels/cuda/prefill/cublas_library.h"
 #include "kernels/cuda/prefill/kv_push.h"
 #include "kernels/cuda/prefill/prefill_buffers.h"
 #include "kernels/cuda/prefill/prefill_weights.h"
@@ -98,6 +98,7 @@ class PrefillEngine {
   std::unique_ptr<KvPusher> pusher_;  // Made when first needed.
   DeviceMemory cublas_workspace_;
   PinnedMemory sampled_;
+  CublasLibrary cublas_library_{};
   cublasHandle_t cublas_ = nullptr;
   cudaStream_t stream_ = nullptr;
   int multiprocessors_ = 0;

@@ -47,11 +47,11 @@ absl::Status PrefillEngine::Multiply(const Product& product) {
   const float one = 1.0f;
   const float zero = 0.0f;
   // Row-major out = a b^T is column-major out^T = b a^T.
-  BATON_PREFILL_CUBLAS(cublasGemmEx(cublas_, CUBLAS_OP_T, CUBLAS_OP_N, product.n, product.rows,
-                                    product.k, &one, product.b, CUDA_R_16BF, product.k, product.a,
-                                    CUDA_R_16BF, product.k, &zero, product.out,
-                                    product.float_out ? CUDA_R_32F : CUDA_R_16BF, product.n,
-                                    CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  BATON_PREFILL_CUBLAS(cublas_library_.gemm_ex(
+      cublas_, CUBLAS_OP_T, CUBLAS_OP_N, product.n, product.rows, product.k, &one, product.b,
+      CUDA_R_16BF, product.k, product.a, CUDA_R_16BF, product.k, &zero, product.out,
+      product.float_out ? CUDA_R_32F : CUDA_R_16BF, product.n, CUBLAS_COMPUTE_32F,
+      CUBLAS_GEMM_DEFAULT));
   return absl::OkStatus();
 }
 
