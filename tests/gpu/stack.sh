@@ -75,7 +75,7 @@ build/bin/baton status --router="$address" | tee "$logs/status.txt"
 grep -q 'by cuda_ipc' "$logs/status.txt" || fail "wanted a transport cuda_ipc in the status above, found none"
 stop_stack
 serve cpu
-ask_each "$logs/cpu"
+ask_each "$logs/cpu-alone"
 stop_stack
 python3 "$root/tests/gpu/compare_answers.py" --exact "$logs/cuda-alone" "$logs/cuda-together"
-python3 "$root/tests/gpu/compare_answers.py" "$logs/cpu" "$logs/cuda-alone"
+python3 "$root/tests/gpu/compare_answers.py" "$logs/cpu-alone" "$logs/cuda-alone"
