@@ -43,6 +43,7 @@ prometheus::Histogram& Metrics::AddHistogram(const MetricName& name, std::vector
 }
 
 absl::StatusOr<int> Metrics::Serve(const std::string& listen) {
+  if (listen.empty()) return 0;
   try {
     exposer_ = std::make_unique<prometheus::Exposer>(listen, 1);
     exposer_->RegisterCollectable(registry_);

@@ -39,7 +39,8 @@ class Metrics {
   prometheus::Gauge& AddGauge(const MetricName& name);
   prometheus::Histogram& AddHistogram(const MetricName& name, std::vector<double> buckets);
 
-  // Serves on `listen` (host:port; port 0 picks one). Returns the port, or Unavailable.
+  // Serves on `listen` (host:port; port 0 picks one). Returns the port, or Unavailable. An empty
+  // `listen` is no endpoint and returns 0.
   absl::StatusOr<int> Serve(const std::string& listen);
 
  private:

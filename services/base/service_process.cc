@@ -14,7 +14,7 @@
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "host:port for gRPC; port 0 picks a free one");
 ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:0",
-          "host:port for Prometheus (GET /metrics); port 0 picks a free one");
+          "host:port for Prometheus (GET /metrics); port 0 picks a free one, empty is none");
 ABSL_FLAG(std::string, log_level, "info", "trace, debug, info, warn, error or off");
 ABSL_FLAG(int, drain_seconds, 30,
           "after SIGTERM, wait this long for requests in flight before cancelling them");

@@ -5,6 +5,13 @@
 namespace baton {
 namespace {
 
+TEST(MetricsTest, AnEmptyAddressIsNoEndpoint) {
+  Metrics metrics("decode");
+  const auto port = metrics.Serve("");
+  ASSERT_TRUE(port.ok()) << port.status();
+  EXPECT_EQ(*port, 0);
+}
+
 TEST(MetricsTest, SameNameAndLabelsAreOneSeries) {
   Metrics metrics("test");
   metrics.AddCounter({"a_total", "help", {{"code", "OK"}}}).Increment();
