@@ -9,24 +9,25 @@
 namespace baton {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-absl::StatusOr<Json> ParseJson(const std::string& text, const char* field, Json::value_t wanted) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+absl::StatusOr<OrderedJson> ParseJson(const std::string& text, const char* field,
+                                      OrderedJson::value_t wanted) {
+  OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.type() != wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ": wanted a JSON ", wanted == Json::value_t::array ? "array" : "object",
-                     ", found ", json.is_discarded() ? "text that is not JSON" : json.type_name()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ": wanted a JSON ", wanted == OrderedJson::value_t::array ? "array" : "object",
+        ", found ", json.is_discarded() ? "text that is not JSON" : json.type_name()));
   }
   return json;
 }
 
-absl::Status CheckMessages(const Json& messages) {
+absl::Status CheckMessages(const OrderedJson& messages) {
   if (messages.empty()) {
     return absl::InvalidArgumentError("chat.messages_json: wanted at least 1 message, found 0");
   }
   for (size_t i = 0; i < messages.size(); ++i) {
-    const Json& message = messages[i];
+    const OrderedJson& message = messages[i];
     if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
       return absl::InvalidArgumentError(
           absl::StrCat("chat.messages_json[", i, "]: wanted an object with a string \"role\""));
@@ -54,14 +55,14 @@ absl::StatusOr<std::string> ModelText::RenderChat(const ChatInput& chat) const {
     return absl::FailedPreconditionError("the model has no chat template; send text or token ids");
   }
   // The names that Hugging Face transformers' apply_chat_template gives a template.
-  Json context = Json::object();
-  BATON_ASSIGN_OR_RETURN(context["messages"],
-                         ParseJson(chat.messages_json, "chat.messages_json", Json::value_t::array));
+  OrderedJson context = OrderedJson::object();
+  BATON_ASSIGN_OR_RETURN(context["messages"], ParseJson(chat.messages_json, "chat.messages_json",
+                                                        OrderedJson::value_t::array));
   BATON_RETURN_IF_ERROR(CheckMessages(context["messages"]));
   context["tools"] = nullptr;
   if (!chat.tools_json.empty()) {
-    BATON_ASSIGN_OR_RETURN(context["tools"],
-                           ParseJson(chat.tools_json, "chat.tools_json", Json::value_t::array));
+    BATON_ASSIGN_OR_RETURN(context["tools"], ParseJson(chat.tools_json, "chat.tools_json",
+                                                       OrderedJson::value_t::array));
   }
   context["documents"] = nullptr;
   context["add_generation_prompt"] = true;
@@ -74,9 +75,9 @@ absl::StatusOr<std::string> ModelText::RenderChat(const ChatInput& chat) const {
     if (!token->empty()) context[name] = *token;
   }
   if (!chat.template_kwargs_json.empty()) {
-    BATON_ASSIGN_OR_RETURN(
-        const Json kwargs,
-        ParseJson(chat.template_kwargs_json, "chat.template_kwargs_json", Json::value_t::object));
+    BATON_ASSIGN_OR_RETURN(const OrderedJson kwargs,
+                           ParseJson(chat.template_kwargs_json, "chat.template_kwargs_json",
+                                     OrderedJson::value_t::object));
     context.update(kwargs);
   }
   return template_->Render(context);
