@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test and benchmark that needs a GPU and prints one table last; nothing is built:
 #   tests/gpu/run-all.sh BIN ROOT [LOGS] [ONLY]
-# BIN: a folder with the programs, or with what tests/gpu/pack.sh made of them. ROOT: this repository. LOGS: for outputs.
+# BIN: a folder with the programs, or with what tests/gpu/pack.sh made of them. ROOT: this repository. LOGS: outputs.
 # ONLY: run the steps whose names contain it. Exit status 0 when every step that ran passed.
 set -uo pipefail
 
