@@ -9,7 +9,10 @@ namespace {
 
 constexpr int kKeepaliveMs = 10000;
 constexpr int kKeepaliveTimeoutMs = 5000;
-constexpr int kMinReconnectMs = 50;
+// A connection that is not there after this long is tried again. gRPC takes it from the "minimum
+// reconnect backoff"; the pause between tries is the next two.
+constexpr int kConnectTimeoutMs = 5000;
+constexpr int kFirstReconnectMs = 50;
 constexpr int kMaxReconnectMs = 500;
 constexpr int kMaxAnswerBytes = 64 << 20;
 
@@ -21,8 +24,8 @@ std::shared_ptr<grpc::Channel> MakePeerChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMinReconnectMs);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
   arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
   // Peers must not share a connection through the process-wide pool: a worker's death is noticed

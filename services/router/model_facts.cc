@@ -11,17 +11,17 @@
 namespace baton {
 namespace {
 
-using Json = nlohmann::json;
+using ConfigJson = nlohmann::json;
 
-absl::StatusOr<Json> ParseObject(const std::string& text, const char* file) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+absl::StatusOr<ConfigJson> ParseObject(const std::string& text, const char* file) {
+  ConfigJson json = ConfigJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": wanted a JSON object"));
   }
   return json;
 }
 
-absl::StatusOr<uint32_t> PositiveNumber(const Json& config, const char* key) {
+absl::StatusOr<uint32_t> PositiveNumber(const ConfigJson& config, const char* key) {
   const auto it = config.find(key);
   if (it == config.end() || !it->is_number_integer() || it->get<int64_t>() < 1 ||
       it->get<int64_t>() > INT32_MAX) {
@@ -33,11 +33,11 @@ absl::StatusOr<uint32_t> PositiveNumber(const Json& config, const char* key) {
 }
 
 // eos_token_id is one id, a list of them, or null.
-absl::Status AddEosIds(const Json& config, const char* file, ModelFacts& facts) {
+absl::Status AddEosIds(const ConfigJson& config, const char* file, ModelFacts& facts) {
   const auto it = config.find("eos_token_id");
   if (it == config.end() || it->is_null()) return absl::OkStatus();
-  const Json ids = it->is_array() ? *it : Json::array({*it});
-  for (const Json& id : ids) {
+  const ConfigJson ids = it->is_array() ? *it : ConfigJson::array({*it});
+  for (const ConfigJson& id : ids) {
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= facts.vocab_size) {
       return absl::InvalidArgumentError(absl::StrCat(file, ": eos_token_id: wanted ids below ",
                                                      facts.vocab_size, ", found ", id.dump()));
@@ -62,7 +62,7 @@ std::string ReadFile(const std::string& path, bool* found) {
 
 absl::StatusOr<ModelFacts> ParseModelFacts(const std::string& config,
                                            const std::string& generation_config) {
-  BATON_ASSIGN_OR_RETURN(const Json json, ParseObject(config, "config.json"));
+  BATON_ASSIGN_OR_RETURN(const ConfigJson json, ParseObject(config, "config.json"));
   ModelFacts facts;
   if (const auto type = json.find("model_type"); type != json.end() && type->is_string()) {
     facts.model_type = type->get<std::string>();
@@ -70,7 +70,7 @@ absl::StatusOr<ModelFacts> ParseModelFacts(const std::string& config,
   BATON_ASSIGN_OR_RETURN(facts.vocab_size, PositiveNumber(json, "vocab_size"));
   BATON_ASSIGN_OR_RETURN(facts.max_positions, PositiveNumber(json, "max_position_embeddings"));
   if (!generation_config.empty()) {
-    BATON_ASSIGN_OR_RETURN(const Json generation,
+    BATON_ASSIGN_OR_RETURN(const ConfigJson generation,
                            ParseObject(generation_config, "generation_config.json"));
     BATON_RETURN_IF_ERROR(AddEosIds(generation, "generation_config.json", facts));
   }

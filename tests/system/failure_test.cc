@@ -58,7 +58,7 @@ TEST(FailureTest, AKilledPrefillWorkersRequestIsRetriedAndOthersGoOn) {
   ASSERT_TRUE(wanted.status.ok()) << wanted.status;
 
   Answer other;
-  const auto client = stack.Client();
+  const auto client = stack.Client(milliseconds(240000));
   std::atomic<int> other_tokens{0};
   std::thread decoding([&] {
     other.status = client->Generate(TextRequest("def f(x):", 400), [&](const auto& message) {

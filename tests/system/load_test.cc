@@ -70,10 +70,10 @@ v1::GenerateRequest RandomRequest(std::mt19937& random) {
 void RunClient(const Stack& stack, uint32_t seed, steady_clock::time_point until, Tally& tally) {
   std::mt19937 random(seed);
   const auto patient = stack.Client();
+  const auto hasty = stack.Client(milliseconds(5 + random() % 500));
   while (steady_clock::now() < until) {
     const uint32_t fate = random() % 6;
     if (fate == 0) {  // A deadline in the middle of whatever is going on.
-      const auto hasty = stack.Client(milliseconds(1 + random() % 400));
       tally.Add(hasty->Generate(RandomRequest(random), [](const v1::GenerateResponse&) {}));
       continue;
     }

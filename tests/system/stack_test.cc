@@ -208,14 +208,15 @@ TEST(StackTest, ADeadlineEndsTheRequestAndFreesIt) {
 }
 
 TEST(StackTest, SigtermLetsRequestsFinishInAllThree) {
-  Stack stack;
+  const std::vector<std::string> patience = {"--drain-seconds=90"};
+  Stack stack({.prefill_flags = patience, .decode_flags = patience, .router_flags = patience});
   ASSERT_TRUE(stack.WaitReady());
   const auto client = stack.Client();
   std::atomic<bool> first{false};
   Answer answer;
   std::thread thread([&] {
     answer.status =
-        client->Generate(TextRequest("def add(a, b):", 300), [&](const v1::GenerateResponse& m) {
+        client->Generate(TextRequest("def add(a, b):", 100), [&](const v1::GenerateResponse& m) {
           first = true;
           answer.tokens.insert(answer.tokens.end(), m.token_ids().begin(), m.token_ids().end());
         });
@@ -227,7 +228,7 @@ TEST(StackTest, SigtermLetsRequestsFinishInAllThree) {
   const Answer refused = Ask(*stack.Client(), TextRequest("x", 2000));
   thread.join();
   EXPECT_TRUE(answer.status.ok()) << answer.status;
-  EXPECT_EQ(answer.tokens.size(), 300u);
+  EXPECT_EQ(answer.tokens.size(), 100u);
   EXPECT_TRUE(absl::IsUnavailable(refused.status)) << refused.status;
   EXPECT_EQ(stack.router().WaitExit(milliseconds(20000)), 0);
   EXPECT_EQ(stack.decode(0).WaitExit(milliseconds(20000)), 0);
