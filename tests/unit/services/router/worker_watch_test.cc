@@ -54,7 +54,9 @@ TEST_F(WorkerWatchTest, FollowsAWorkerThroughItsLives) {
   server = *GrpcServer::Start(address, {&second});
   ASSERT_TRUE(WaitState(WorkerState::kReady));
   EXPECT_EQ(directory_.Snapshot(std::chrono::steady_clock::now())[0].report.incarnation, "2");
-  watch_.reset();  // Ends its stream; the server stops at once.
+  watch_.reset();  // Ends its stream.
+  second.EndWatches();
+  server.reset();  // Before the service that it serves goes.
 }
 
 TEST_F(WorkerWatchTest, AWorkerThatIsNotThereIsDown) {
