@@ -26,10 +26,9 @@ namespace baton::cuda {
 struct DecodeTuning {
   int slot_bytes = 24576;       // Of the ring.
   int in_flight_bytes = 49152;  // Bulk copies outstanding a worker.
-  // Readers fence after a counter wait. Off: a reader's loads are relaxed gpu-scope ones, which L2
-  // serves, issued after the counter was seen; writers always fence. Compared bit for bit by
-  // decode_gpu_bench.
-  bool reader_fence = false;
+  // Readers fence after a counter wait, as the memory model asks for. Off, a reader relies on its
+  // relaxed gpu-scope loads being served by L2: faster, not yet shown to be safe under full load.
+  bool reader_fence = true;
   int forced_experts = 0;   // > 0: routing draws uniformly from this many experts a layer.
   uint32_t delay_seed = 0;  // Not 0: random delays before tasks.
   uint32_t drop_signal_worker = ~0u;  // This worker's next signals of the counter are lost.
