@@ -75,26 +75,54 @@ class DecodeRunner {
 // A stretch of one prompt: computes positions [begin, begin + tokens.size()) and writes their K/V
 // into `pages`. Everything before `begin` is in the pages already.
 struct PrefillChunk {
+  // Of the prompt: the same for all its chunks, and of no other one that is being computed.
+  uint64_t sequence_id = 0;
   absl::Span<const TokenId> tokens;  // 1 .. max_chunk_tokens().
   int begin = 0;
   const KvPageTable* pages = nullptr;
   void* kv_base =
       nullptr;  // Base of the arena that `pages` index: own memory or an imported mapping.
   const KvLayout* layout = nullptr;  // Of that arena.
-  bool sample = false;               // Last chunk: sample the first token.
+  // The arena lies on another GPU: the chunk is computed in local pages, which are then copied.
+  bool on_peer_device = false;
+  bool sample = false;  // Last chunk: sample the first token.
   SamplingParams sampling;
   std::vector<float>* logits =
       nullptr;  // If set with `sample`: the last position's logits [vocab], for checks.
 };
 
+// What moved between GPUs since the runner was made. All zero while arenas are written in place.
+struct KvTransferStats {
+  uint64_t pushed_bytes = 0;   // Copied to arenas on other GPUs.
+  uint64_t pulled_bytes = 0;   // Cached prefixes copied from them.
+  double push_seconds = 0;     // In which pushes ran, most of it under compute.
+  double exposed_seconds = 0;  // By which pushes outlasted the compute of their chunk.
+};
+
 // Runs prompt chunks. One owner thread; RunChunk returns when the chunk's K/V writes are complete
-// and visible to the arena's owner.
+// and visible to the arena's owner, also when it returns an error.
 class PrefillRunner {
  public:
   virtual ~PrefillRunner() = default;
   virtual int max_chunk_tokens() const = 0;
   // The first token if chunk.sample, else nullopt.
   virtual absl::StatusOr<std::optional<SampledToken>> RunChunk(const PrefillChunk& chunk) = 0;
+  // Chunks of different prompts and of one arena, max_chunk_tokens() together, as one: one result
+  // each. At most max_packed_prompts().
+  virtual int max_packed_prompts() const { return 1; }
+  virtual absl::StatusOr<std::vector<std::optional<SampledToken>>> RunChunks(
+      absl::Span<const PrefillChunk> chunks) {
+    std::vector<std::optional<SampledToken>> results;
+    for (const PrefillChunk& chunk : chunks) {
+      absl::StatusOr<std::optional<SampledToken>> result = RunChunk(chunk);
+      if (!result.ok()) return result.status();
+      results.push_back(*result);
+    }
+    return results;
+  }
+  // No more chunks of the prompt follow: frees what is kept for it. Unknown ids are ignored.
+  virtual void EndSequence(uint64_t sequence_id) { (void)sequence_id; }
+  virtual KvTransferStats kv_transfer() const { return {}; }
 };
 
 // Memory for a KV arena that another process can map. Owner: the decode process.
@@ -115,6 +143,9 @@ struct DecodeRunnerOptions {
 
 struct PrefillRunnerOptions {
   int max_chunk_tokens = 512;
+  // For arenas on another GPU: the longest prompt that local pages must hold; 0 = the model's.
+  int max_staged_tokens = 0;
+  bool always_push = false;  // For tests: treats arenas on this GPU like those on another.
 };
 
 class Backend {

@@ -140,7 +140,10 @@ absl::StatusOr<std::unique_ptr<PrefillRunner>> CudaBackend::MakePrefillRunner(
   BATON_ASSIGN_OR_RETURN(
       auto engine, prefill::PrefillEngine::Create(config(), prefill_weights_,
                                                   {.max_chunk_tokens = options.max_chunk_tokens}));
-  return std::make_unique<prefill::CudaPrefillRunner>(std::move(engine));
+  return std::make_unique<prefill::CudaPrefillRunner>(
+      std::move(engine),
+      prefill::CudaPrefillRunnerOptions{.max_staged_tokens = options.max_staged_tokens,
+                                        .always_push = options.always_push});
 }
 
 }  // namespace baton::cuda

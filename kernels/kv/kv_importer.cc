@@ -25,19 +25,24 @@ constexpr std::chrono::seconds kAnswerTimeout{15};
 
 class MappedArena : public KvImportedArena {
  public:
+  struct Tested {
+    KvSelfTestResult self_test;
+    bool on_peer_device = false;
+  };
   MappedArena(KvArenaDescriptor descriptor, UniqueFd connection, std::unique_ptr<KvMemory> memory,
-              KvSelfTestResult self_test)
+              Tested tested)
       : descriptor_(std::move(descriptor)),
         layout_(LayoutOf(descriptor_)),
-        self_test_(self_test),
+        tested_(tested),
         connection_(std::move(connection)),
         memory_(std::move(memory)) {}
 
   const KvArenaDescriptor& descriptor() const override { return descriptor_; }
   const KvLayout& layout() const override { return layout_; }
   void* base() const override { return memory_->base(); }
-  const KvSelfTestResult& self_test() const override { return self_test_; }
+  const KvSelfTestResult& self_test() const override { return tested_.self_test; }
   bool owner_gone() const override { return owner_gone_; }
+  bool on_peer_device() const override { return tested_.on_peer_device; }
 
   int connection() const { return connection_.get(); }
   void MarkOwnerGone() { owner_gone_ = true; }
@@ -45,7 +50,7 @@ class MappedArena : public KvImportedArena {
  private:
   KvArenaDescriptor descriptor_;
   KvLayout layout_;
-  KvSelfTestResult self_test_;
+  Tested tested_;
   std::atomic<bool> owner_gone_ = false;
   // Destroyed in reverse order: the memory is unmapped before the connection's end says so.
   UniqueFd connection_;
@@ -113,7 +118,11 @@ class SocketImporter : public KvImporter {
                            options_.transport->Import(found, answer.fd.get()));
     BATON_ASSIGN_OR_RETURN(const KvSelfTestResult result, Test(found, *memory));
     BATON_RETURN_IF_ERROR(SendPacket(connection.get(), kKvTestedPacket));
-    return std::make_shared<MappedArena>(found, std::move(connection), std::move(memory), result);
+    const std::string own_device = options_.transport->device_uuid();
+    const MappedArena::Tested tested{
+        .self_test = result,
+        .on_peer_device = !own_device.empty() && own_device != found.device_uuid};
+    return std::make_shared<MappedArena>(found, std::move(connection), std::move(memory), tested);
   }
 
   // Tests the scratch page of every group; the figures are those of the largest page.

@@ -30,6 +30,8 @@ class KvImportedArena {
   virtual const KvSelfTestResult& self_test() const = 0;
   // The owner's end of the connection is closed: whatever is written now, nobody will read.
   virtual bool owner_gone() const = 0;
+  // The memory is another GPU's: kernels must not read it, and copies cross the link between them.
+  virtual bool on_peer_device() const { return false; }
 };
 
 struct KvImporterOptions {

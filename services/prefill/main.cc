@@ -26,6 +26,9 @@ ABSL_FLAG(int, window_keys, 0,
           "keys a sliding layer sees, the current one included; 0 = as the model says");
 ABSL_FLAG(int, chunk_tokens, 512, "longest chunk; a lease with a small ring shortens it");
 ABSL_FLAG(uint32_t, max_waiting, 256, "prompts that may wait");
+ABSL_FLAG(int, max_staged_tokens, 0,
+          "longest prompt for a decode worker on another GPU; 0 = the model's longest");
+ABSL_FLAG(bool, test_always_push, false, "for tests: push to arenas on this GPU too");
 ABSL_FLAG(int, test_chunk_delay_ms, 0, "for tests: sleep before each chunk");
 
 namespace baton {
@@ -67,9 +70,11 @@ absl::Status LoadModel(PrefillProcess& process) {
 
 absl::Status StartEngine(PrefillProcess& process) {
   PrefillEngineOptions options;
-  BATON_ASSIGN_OR_RETURN(
-      options.runner,
-      process.backend->MakePrefillRunner({.max_chunk_tokens = absl::GetFlag(FLAGS_chunk_tokens)}));
+  BATON_ASSIGN_OR_RETURN(options.runner,
+                         process.backend->MakePrefillRunner(
+                             {.max_chunk_tokens = absl::GetFlag(FLAGS_chunk_tokens),
+                              .max_staged_tokens = absl::GetFlag(FLAGS_max_staged_tokens),
+                              .always_push = absl::GetFlag(FLAGS_test_always_push)}));
   options.metrics = &process.prefill_metrics;
   options.vocab_size = static_cast<uint32_t>(process.backend->config().vocab);
   options.max_waiting = absl::GetFlag(FLAGS_max_waiting);

@@ -155,6 +155,7 @@ void PrefillEngine::Finish(std::unique_ptr<Entry> entry, absl::StatusOr<PrefillR
     running_ = nullptr;
     on_revoked = std::move(entry->on_revoked);
   }
+  options_.runner->EndSequence(entry->id);
   entry->job.arena.reset();  // Before the answer: an owner that is gone is unmapped at once.
   if (!result.ok()) {
     const bool aborted = absl::IsAborted(result.status()) || absl::IsCancelled(result.status());
@@ -195,14 +196,17 @@ absl::StatusOr<PrefillResult> PrefillEngine::Compute(Entry& entry) {
     const int count = std::min(longest, end - begin);
     const Clock::time_point chunk_started = Clock::now();
     absl::StatusOr<std::optional<SampledToken>> sampled = options_.runner->RunChunk(
-        {.tokens = absl::MakeConstSpan(job.prompt)
+        {.sequence_id = entry.id,
+         .tokens = absl::MakeConstSpan(job.prompt)
                        .subspan(static_cast<size_t>(begin), static_cast<size_t>(count)),
          .begin = begin,
          .pages = &pages,
          .kv_base = job.arena->base(),
          .layout = &job.arena->layout(),
+         .on_peer_device = job.arena->on_peer_device(),
          .sample = begin + count == end,
          .sampling = job.sampling});
+    CountTransfer();
     if (!sampled.ok()) return sampled.status();
     options_.metrics->chunks.Increment();
     options_.metrics->chunk_seconds.Observe(Seconds(Clock::now() - chunk_started));
@@ -222,6 +226,21 @@ absl::StatusOr<PrefillResult> PrefillEngine::Compute(Entry& entry) {
                        .queue_ms = Seconds(started - entry.arrived) * 1e3,
                        .compute_ms = Seconds(ended - started) * 1e3,
                        .kv_bytes_written = written};
+}
+
+void PrefillEngine::CountTransfer() {
+  const KvTransferStats now = options_.runner->kv_transfer();
+  const auto moved = [](uint64_t after, uint64_t before) {
+    return static_cast<double>(after - before);
+  };
+  PrefillMetrics& metrics = *options_.metrics;
+  metrics.kv_pushed_bytes.Increment(moved(now.pushed_bytes, transfer_.pushed_bytes));
+  metrics.kv_pulled_bytes.Increment(moved(now.pulled_bytes, transfer_.pulled_bytes));
+  metrics.kv_push_seconds.Increment(now.push_seconds - transfer_.push_seconds);
+  if (now.pushed_bytes > transfer_.pushed_bytes) {
+    metrics.kv_exposed_seconds.Observe(now.exposed_seconds - transfer_.exposed_seconds);
+  }
+  transfer_ = now;
 }
 
 void PrefillEngine::Report() {

@@ -90,9 +90,11 @@ class PrefillEngine {
   void Finish(std::unique_ptr<Entry> entry, absl::StatusOr<PrefillResult> result);
   absl::StatusOr<PrefillResult> Compute(Entry& entry);
   absl::Status MayGoOn(const Entry& entry);
+  void CountTransfer();
   void Report();
 
   PrefillEngineOptions options_;
+  KvTransferStats transfer_;  // As counted so far; the engine's thread.
 
   std::mutex mutex_;  // Guards all below.
   std::condition_variable work_;

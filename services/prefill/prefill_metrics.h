@@ -1,11 +1,18 @@
 // Every series of the prefill worker: name, help and labels stand here and nowhere else.
 #pragma once
 
+#include <vector>
+
 #include "services/base/metrics.h"
 
 namespace baton {
 
 struct PrefillMetrics {
+  // Seconds: 10 us to 100 ms.
+  static std::vector<double> ExposedBuckets() {
+    return {1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 0.1};
+  }
+
   explicit PrefillMetrics(Metrics& metrics)
       : requests(metrics.AddCounter({"requests_total", "Prefill calls accepted."})),
         rejected(metrics.AddCounter({"requests_rejected_total", "Prefill calls refused."})),
@@ -24,6 +31,16 @@ struct PrefillMetrics {
         waiting(metrics.AddGauge({"num_requests_waiting", "Prompts that wait."})),
         kv_bytes(metrics.AddCounter(
             {"kv_handover_bytes_total", "K/V bytes written into owners' pages."})),
+        kv_pushed_bytes(metrics.AddCounter({"kv_pushed_bytes_total",
+                                            "Of these: copied to arenas on another GPU; others are "
+                                            "written in place."})),
+        kv_pulled_bytes(metrics.AddCounter(
+            {"kv_pulled_bytes_total", "K/V bytes of cached prefixes copied from another GPU."})),
+        kv_push_seconds(metrics.AddCounter(
+            {"kv_push_seconds_total", "Time in which pushes ran, most of it under compute."})),
+        kv_exposed_seconds(metrics.AddHistogram(
+            {"kv_push_exposed_seconds", "By which a chunk's pushes outlasted its compute."},
+            ExposedBuckets())),
         leases_revoked(metrics.AddCounter({"kv_leases_revoked_total", "Leases revoked."})),
         arenas(metrics.AddGauge({"kv_arenas_attached", "Arenas mapped."})) {}
 
@@ -39,6 +56,10 @@ struct PrefillMetrics {
   prometheus::Gauge& running;
   prometheus::Gauge& waiting;
   prometheus::Counter& kv_bytes;
+  prometheus::Counter& kv_pushed_bytes;
+  prometheus::Counter& kv_pulled_bytes;
+  prometheus::Counter& kv_push_seconds;
+  prometheus::Histogram& kv_exposed_seconds;
   prometheus::Counter& leases_revoked;
   prometheus::Gauge& arenas;
 };

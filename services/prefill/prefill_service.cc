@@ -72,9 +72,13 @@ absl::Status PrefillService::Attach(const v1::AttachArenaRequest& request,
                              .model_fingerprint = backend.weights_fingerprint()});
   BATON_ASSIGN_OR_RETURN(const auto arena, options_.importer->Attach(found, wanted));
   options_.metrics->arenas.Set(options_.importer->arena_count());
-  spdlog::info("msg=\"arena attached\" arena={} owner_pid={} write_gbps={:.2f} read_gbps={:.2f}",
-               found.incarnation, found.owner_pid, arena->self_test().write_bytes_per_second / 1e9,
-               arena->self_test().read_bytes_per_second / 1e9);
+  spdlog::info(
+      "msg=\"arena attached\" arena={} owner_pid={} device={} path={} write_gbps={:.2f} "
+      "read_gbps={:.2f}",
+      found.incarnation, found.owner_pid, found.device_uuid,
+      arena->on_peer_device() ? "pushed" : "in place",
+      arena->self_test().write_bytes_per_second / 1e9,
+      arena->self_test().read_bytes_per_second / 1e9);
   response->set_incarnation(options_.incarnation);
   response->set_write_bytes_per_second(arena->self_test().write_bytes_per_second);
   response->set_read_bytes_per_second(arena->self_test().read_bytes_per_second);

@@ -29,7 +29,9 @@ class ScriptedArena final : public KvImportedArena {
   void* base() const override { return nullptr; }
   const KvSelfTestResult& self_test() const override { return self_test_; }
   bool owner_gone() const override { return owner_gone_; }
+  bool on_peer_device() const override { return on_peer_device_; }
   void set_owner_gone() { owner_gone_ = true; }
+  void set_on_peer_device() { on_peer_device_ = true; }  // Before the arena is used.
 
   KvLease Lease(uint32_t token_count) {
     return *arena_->StartLease(
@@ -44,6 +46,7 @@ class ScriptedArena final : public KvImportedArena {
   KvArenaDescriptor descriptor_;
   const KvSelfTestResult self_test_;
   std::atomic<bool> owner_gone_{false};
+  bool on_peer_device_ = false;
   std::unique_ptr<KvArena> arena_;
 };
 

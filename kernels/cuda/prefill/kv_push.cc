@@ -9,19 +9,25 @@
 namespace baton::prefill {
 namespace {
 
+// Up to so many two-dimensional copies a layer the copy engine is as fast as a kernel, and takes no
+// multiprocessor.
+constexpr size_t kEngineRuns = 8;
+
 std::byte* SliceOf(const KvTarget& target, int layer, PageId page) {
   return static_cast<std::byte*>(target.base) + target.layout->TileOffset(layer, page, 0, 0);
 }
 
 absl::Status CheckSameShape(const KvLayout& a, const KvLayout& b) {
   if (a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.element_bytes == b.element_bytes &&
-      a.swizzled == b.swizzled && a.layer_group == b.layer_group) {
+      a.swizzled == b.swizzled && a.layer_group == b.layer_group &&
+      a.window_keys == b.window_keys) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("the local workspace has ", a.layer_group.size(), " layers, ", a.kv_heads,
-                   " heads of ", a.head_dim, "; the arena ", b.layer_group.size(), " layers, ",
-                   b.kv_heads, " heads of ", b.head_dim, "; wanted the same"));
+                   " heads of ", a.head_dim, ", a window of ", a.window_keys, " keys; the arena ",
+                   b.layer_group.size(), " layers, ", b.kv_heads, " heads of ", b.head_dim,
+                   ", a window of ", b.window_keys, " keys; wanted the same"));
 }
 
 // Every page of the runs lies in the destination.
@@ -35,8 +41,24 @@ absl::Status CheckRuns(const std::vector<PageRun>& runs, const KvGroupLayout& gr
   return absl::OkStatus();
 }
 
-const std::vector<PageId>& GroupPages(const KvPageTable& table, int group) {
+const std::vector<PageId>& PagesOf(const KvPageTable& table, int group) {
   return group == kWindowGroup ? table.window : table.full;
+}
+
+// The remote pages can hold logical pages [first, last] at once.
+absl::Status CheckRemotePages(const std::vector<PageId>& pages, int group, int first, int last) {
+  const int wanted = group == kWindowGroup ? last - first + 1 : last + 1;
+  if (static_cast<int>(pages.size()) >= wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("pushing logical pages [", first, ", ", last, "] of the ",
+                   group == kWindowGroup ? "window" : "full", " group: wanted at least ", wanted,
+                   " pages in the arena, found ", pages.size()));
+}
+
+absl::StatusOr<double> SecondsBetween(cudaEvent_t begin, cudaEvent_t end) {
+  float milliseconds = 0;
+  BATON_PREFILL_CUDA(cudaEventElapsedTime(&milliseconds, begin, end));
+  return milliseconds * 1e-3;
 }
 
 }  // namespace
@@ -58,22 +80,42 @@ std::vector<PageRun> PlanPageRuns(const std::vector<PageId>& from, const std::ve
   return runs;
 }
 
-absl::StatusOr<std::unique_ptr<KvPusher>> KvPusher::Create(int layer_count) {
-  std::unique_ptr<KvPusher> pusher(new KvPusher());
-  BATON_PREFILL_CUDA(cudaStreamCreateWithFlags(&pusher->stream_, cudaStreamNonBlocking));
-  pusher->written_.resize(layer_count, nullptr);
-  for (cudaEvent_t& event : pusher->written_) {
-    BATON_PREFILL_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+int FirstVisiblePage(int position, uint32_t window_keys) {
+  return std::max<int64_t>(0, int64_t{position} - window_keys + 1) / kPageTokens;
+}
+
+absl::StatusOr<std::unique_ptr<KvPusher>> KvPusher::Create(int layer_count, KvCopyMethod method) {
+  std::unique_ptr<KvPusher> pusher(new KvPusher(method));
+  int least = 0, greatest = 0;
+  BATON_PREFILL_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  // First among what waits for a multiprocessor: a late push would be exposed.
+  BATON_PREFILL_CUDA(
+      cudaStreamCreateWithPriority(&pusher->stream_, cudaStreamNonBlocking, greatest));
+  pusher->events_.resize(layer_count);
+  for (LayerEvents& events : pusher->events_) {
+    BATON_PREFILL_CUDA(cudaEventCreateWithFlags(&events.written, cudaEventDisableTiming));
+    BATON_PREFILL_CUDA(cudaEventCreate(&events.begin));
+    BATON_PREFILL_CUDA(cudaEventCreate(&events.end));
   }
+  BATON_PREFILL_CUDA(cudaEventCreate(&pusher->computed_));
+  BATON_PREFILL_CUDA(cudaEventCreate(&pusher->pushed_));
   return pusher;
 }
 
 KvPusher::~KvPusher() {
-  if (stream_ != nullptr) cudaStreamSynchronize(stream_);
-  for (cudaEvent_t event : written_) {
+  Drain();
+  std::vector<cudaEvent_t> all = {computed_, pushed_};
+  for (const LayerEvents& events : events_) {
+    all.insert(all.end(), {events.written, events.begin, events.end});
+  }
+  for (cudaEvent_t event : all) {
     if (event != nullptr) cudaEventDestroy(event);
   }
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
+}
+
+void KvPusher::Drain() {
+  if (stream_ != nullptr) cudaStreamSynchronize(stream_);
 }
 
 absl::Status KvPusher::Begin(const KvTarget& local, const KvTarget& remote,
@@ -81,52 +123,107 @@ absl::Status KvPusher::Begin(const KvTarget& local, const KvTarget& remote,
   BATON_RETURN_IF_ERROR(CheckSameShape(*local.layout, *remote.layout));
   local_ = local;
   remote_ = remote;
-  pushed_bytes_ = 0;
+  pushed_layers_.clear();
   for (int group = 0; group < kKvGroupCount; ++group) {
-    runs_[group].clear();
+    groups_[group] = {};
+    if (remote.layout->groups[group].layer_count == 0) continue;
+    std::vector<PageRun>& all = groups_[group].runs;
     for (const PushSegment& segment : segments) {
-      const std::vector<PageId>& to = GroupPages(*segment.remote, group);
+      const std::vector<PageId>& to = PagesOf(*segment.remote, group);
       const int last = (segment.end - 1) / kPageTokens;
-      if (group == kFullGroup && remote.layout->groups[group].layer_count > 0 &&
-          static_cast<int>(to.size()) <= last) {
-        return absl::InvalidArgumentError(absl::StrCat("pushing ", segment.end, " tokens to ",
-                                                       to.size(), " pages, wanted ", last + 1));
+      int first = segment.begin / kPageTokens;
+      if (group == kWindowGroup) {
+        first = std::max(first, FirstVisiblePage(segment.end, remote.layout->window_keys));
       }
-      // Of a chunk longer than the destination's ring only the newest pages can stay there.
-      const int ring = static_cast<int>(to.size());
-      const int first =
-          std::max(segment.begin / kPageTokens, group == kWindowGroup ? last - ring + 1 : 0);
+      BATON_RETURN_IF_ERROR(CheckRemotePages(to, group, first, last));
       const std::vector<PageRun> runs =
-          PlanPageRuns(GroupPages(*segment.local, group), to, first, last);
+          PlanPageRuns(PagesOf(*segment.local, group), to, first, last);
       BATON_RETURN_IF_ERROR(CheckRuns(runs, remote.layout->groups[group]));
-      runs_[group].insert(runs_[group].end(), runs.begin(), runs.end());
+      all.insert(all.end(), runs.begin(), runs.end());
     }
   }
+  return Upload();
+}
+
+absl::Status KvPusher::Upload() {
+  std::vector<PagePair> pairs;
+  uint64_t offsets[kKvGroupCount] = {};
+  for (int group = 0; group < kKvGroupCount; ++group) {
+    GroupPages& pages = groups_[group];
+    pages.by_kernel = method_ == KvCopyMethod::kKernel ||
+                      (method_ == KvCopyMethod::kAuto && pages.runs.size() > kEngineRuns);
+    offsets[group] = pairs.size();
+    for (const PageRun& run : pages.runs) {
+      for (uint32_t i = 0; i < run.count; ++i) pairs.push_back({run.from + i, run.to + i});
+    }
+    pages.pair_count = static_cast<int>(pairs.size() - offsets[group]);
+  }
+  const uint64_t bytes = pairs.size() * sizeof(PagePair);
+  if (bytes > staging_.size_bytes()) {
+    BATON_ASSIGN_OR_RETURN(staging_, PinnedMemory::Allocate(2 * bytes));
+    BATON_ASSIGN_OR_RETURN(pairs_, DeviceMemory::Allocate(2 * bytes));
+  }
+  std::copy(pairs.begin(), pairs.end(), staging_.As<PagePair>());
+  for (int group = 0; group < kKvGroupCount; ++group) {
+    groups_[group].pairs = pairs_.As<PagePair>() + offsets[group];
+  }
+  if (bytes == 0) return absl::OkStatus();
+  BATON_PREFILL_CUDA(
+      cudaMemcpyAsync(pairs_.data(), staging_.data(), bytes, cudaMemcpyHostToDevice, stream_));
   return absl::OkStatus();
 }
 
-absl::Status KvPusher::CopyRuns(const KvTarget& from, const KvTarget& to, int layer,
-                                const std::vector<PageRun>& runs) {
+// Returns the bytes it enqueued.
+absl::StatusOr<uint64_t> KvPusher::CopyLayer(const KvTarget& from, const KvTarget& to, int layer) {
   const int group = from.layout->layer_group[layer];
+  const GroupPages& pages = groups_[group];
   const uint64_t bytes = from.layout->layer_bytes();
-  for (const PageRun& run : runs) {
-    BATON_PREFILL_CUDA(
-        cudaMemcpy2DAsync(SliceOf(to, layer, run.to), to.layout->groups[group].page_bytes,
-                          SliceOf(from, layer, run.from), from.layout->groups[group].page_bytes,
-                          bytes, run.count, cudaMemcpyDefault, stream_));
-    pushed_bytes_ += bytes * run.count;
+  const uint64_t from_pitch = from.layout->groups[group].page_bytes;
+  const uint64_t to_pitch = to.layout->groups[group].page_bytes;
+  if (pages.by_kernel) {
+    SliceCopyCall call;
+    call.from = SliceOf(from, layer, 0);
+    call.to = SliceOf(to, layer, 0);
+    call.from_page_bytes = from_pitch;
+    call.to_page_bytes = to_pitch;
+    call.slice_bytes = bytes;
+    call.pages = pages.pairs;
+    call.count = pages.pair_count;
+    BATON_RETURN_IF_ERROR(LaunchSliceCopy(call, stream_));
+    return bytes * pages.pair_count;
   }
-  return absl::OkStatus();
+  for (const PageRun& run : pages.runs) {
+    BATON_PREFILL_CUDA(cudaMemcpy2DAsync(SliceOf(to, layer, run.to), to_pitch,
+                                         SliceOf(from, layer, run.from), from_pitch, bytes,
+                                         run.count, cudaMemcpyDefault, stream_));
+  }
+  return bytes * pages.pair_count;
 }
 
 absl::Status KvPusher::PushLayer(int layer, cudaStream_t compute) {
-  BATON_PREFILL_CUDA(cudaEventRecord(written_[layer], compute));
-  BATON_PREFILL_CUDA(cudaStreamWaitEvent(stream_, written_[layer], 0));
-  return CopyRuns(local_, remote_, layer, runs_[local_.layout->layer_group[layer]]);
+  const LayerEvents& events = events_[layer];
+  BATON_PREFILL_CUDA(cudaEventRecord(events.written, compute));
+  BATON_PREFILL_CUDA(cudaStreamWaitEvent(stream_, events.written, 0));
+  BATON_PREFILL_CUDA(cudaEventRecord(events.begin, stream_));
+  BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayer(local_, remote_, layer));
+  BATON_PREFILL_CUDA(cudaEventRecord(events.end, stream_));
+  pushed_layers_.push_back(layer);
+  stats_.pushed_bytes += bytes;
+  return absl::OkStatus();
 }
 
-absl::Status KvPusher::Wait() {
+absl::Status KvPusher::Finish(cudaStream_t compute) {
+  BATON_PREFILL_CUDA(cudaEventRecord(computed_, compute));
+  BATON_PREFILL_CUDA(cudaEventRecord(pushed_, stream_));
+  BATON_PREFILL_CUDA(cudaStreamSynchronize(compute));
   BATON_PREFILL_CUDA(cudaStreamSynchronize(stream_));
+  for (const int layer : pushed_layers_) {
+    BATON_ASSIGN_OR_RETURN(const double seconds,
+                           SecondsBetween(events_[layer].begin, events_[layer].end));
+    stats_.push_seconds += seconds;
+  }
+  BATON_ASSIGN_OR_RETURN(const double exposed, SecondsBetween(computed_, pushed_));
+  stats_.exposed_seconds += std::max(0.0, exposed);
   return absl::OkStatus();
 }
 
@@ -135,16 +232,23 @@ absl::Status KvPusher::PullPrefix(const KvTarget& remote, const KvTarget& local,
   if (segment.begin == 0) return absl::OkStatus();
   BATON_RETURN_IF_ERROR(CheckSameShape(*local.layout, *remote.layout));
   const int last = (segment.begin - 1) / kPageTokens;
-  const int window_keys = static_cast<int>(local.layout->window_keys);
-  const int first_visible = std::max(0, segment.begin - window_keys + 1) / kPageTokens;
-  for (int layer = 0; layer < static_cast<int>(local.layout->layer_group.size()); ++layer) {
-    const int group = local.layout->layer_group[layer];
-    const std::vector<PageRun> runs =
-        PlanPageRuns(GroupPages(*segment.remote, group), GroupPages(*segment.local, group),
-                     group == kWindowGroup ? first_visible : 0, last);
-    BATON_RETURN_IF_ERROR(CopyRuns(remote, local, layer, runs));
+  for (int group = 0; group < kKvGroupCount; ++group) {
+    groups_[group] = {};
+    if (remote.layout->groups[group].layer_count == 0) continue;
+    const int first =
+        group == kWindowGroup ? FirstVisiblePage(segment.begin, local.layout->window_keys) : 0;
+    BATON_RETURN_IF_ERROR(CheckRemotePages(PagesOf(*segment.remote, group), group, first, last));
+    groups_[group].runs =
+        PlanPageRuns(PagesOf(*segment.remote, group), PagesOf(*segment.local, group), first, last);
+    BATON_RETURN_IF_ERROR(CheckRuns(groups_[group].runs, local.layout->groups[group]));
   }
-  return Wait();
+  BATON_RETURN_IF_ERROR(Upload());
+  for (int layer = 0; layer < static_cast<int>(local.layout->layer_group.size()); ++layer) {
+    BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayer(remote, local, layer));
+    stats_.pulled_bytes += bytes;
+  }
+  BATON_PREFILL_CUDA(cudaStreamSynchronize(stream_));
+  return absl::OkStatus();
 }
 
 }  // namespace baton::prefill

@@ -1,7 +1,7 @@
 // Pushing K/V to an arena on another GPU: the engine computes in a local workspace of the same
 // layout, and each layer's slices of the pages it wrote travel on a copy stream under the next
-// layer's compute. A page's slice of one layer is contiguous, and pages whose ids follow each other
-// on both sides travel in one two-dimensional copy.
+// layer's compute. A page's slice of one layer is contiguous; pages whose ids follow each other on
+// both sides travel in one two-dimensional copy of a copy engine, scattered ones by one kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,6 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/prefill/device_memory.h"
+#include "kernels/cuda/prefill/kv_slice_copy.h"
 #include "kernels/kv/kv_layout.h"
 
 namespace baton::prefill {
@@ -36,6 +39,12 @@ struct PageRun {
 std::vector<PageRun> PlanPageRuns(const std::vector<PageId>& from, const std::vector<PageId>& to,
                                   int first, int last);
 
+// The first logical page that holds a key which a window layer's query at `position` sees.
+int FirstVisiblePage(int position, uint32_t window_keys);
+
+// How slices travel. kAuto: by the copy engine if the pages form few runs, else by a kernel.
+enum class KvCopyMethod { kAuto, kEngine, kKernel };
+
 // What one segment of a chunk pushes: the pages of positions [begin, end).
 struct PushSegment {
   const KvPageTable* local = nullptr;
@@ -47,39 +56,61 @@ struct PushSegment {
 // One owner thread.
 class KvPusher {
  public:
-  static absl::StatusOr<std::unique_ptr<KvPusher>> Create(int layer_count);
+  static absl::StatusOr<std::unique_ptr<KvPusher>> Create(int layer_count, KvCopyMethod method);
   ~KvPusher();
   KvPusher(const KvPusher&) = delete;
   KvPusher& operator=(const KvPusher&) = delete;
 
-  // Begins a chunk. Both layouts have the same layers, heads and element size. The segments' page
-  // tables are not used after it returns.
+  // Begins a chunk. Both layouts have the same layers, heads and element size. Of window layers
+  // only the pages travel that a query after the chunk can see. The segments' page tables are not
+  // used after it returns.
   absl::Status Begin(const KvTarget& local, const KvTarget& remote,
                      const std::vector<PushSegment>& segments);
   // Enqueues the slices of `layer`, behind what `compute` has enqueued so far.
   absl::Status PushLayer(int layer, cudaStream_t compute);
-  // Waits until the chunk's pushes are complete.
-  absl::Status Wait();
+  // Waits until the chunk's pushes and what `compute` has enqueued are complete, and counts both.
+  absl::Status Finish(cudaStream_t compute);
+  // Waits for whatever was enqueued, after an error; nothing is written after it.
+  void Drain();
 
-  // Copies pages [first, last] of both groups, all layers, from `remote` to `local` (a cached
-  // prefix) and waits. Window layers: only the pages still in the ring that a query at `begin` can
-  // see.
+  // Copies the pages of [0, begin) of both groups, all layers, from `remote` to `local` (a cached
+  // prefix) and waits. Window layers: only the pages that a query at `begin` can see.
   absl::Status PullPrefix(const KvTarget& remote, const KvTarget& local,
                           const PushSegment& segment);
 
-  uint64_t pushed_bytes() const { return pushed_bytes_; }
+  const KvTransferStats& stats() const { return stats_; }
 
  private:
-  KvPusher() = default;
-  absl::Status CopyRuns(const KvTarget& from, const KvTarget& to, int layer,
-                        const std::vector<PageRun>& runs);
+  // A layer's work on the copy stream.
+  struct LayerEvents {
+    cudaEvent_t written = nullptr;  // On the compute stream.
+    cudaEvent_t begin = nullptr;
+    cudaEvent_t end = nullptr;
+  };
+  // The same pages twice: for the copy engine and for the kernel.
+  struct GroupPages {
+    std::vector<PageRun> runs;
+    const PagePair* pairs = nullptr;  // On the device.
+    int pair_count = 0;
+    bool by_kernel = false;
+  };
 
+  explicit KvPusher(KvCopyMethod method) : method_(method) {}
+  absl::Status Upload();
+  absl::StatusOr<uint64_t> CopyLayer(const KvTarget& from, const KvTarget& to, int layer);
+
+  const KvCopyMethod method_;
   cudaStream_t stream_ = nullptr;
-  std::vector<cudaEvent_t> written_;  // [layer]
+  std::vector<LayerEvents> events_;  // [layer]
+  std::vector<int> pushed_layers_;   // Of this chunk.
+  cudaEvent_t computed_ = nullptr;
+  cudaEvent_t pushed_ = nullptr;
   KvTarget local_;
   KvTarget remote_;
-  std::vector<PageRun> runs_[kKvGroupCount];
-  uint64_t pushed_bytes_ = 0;
+  GroupPages groups_[kKvGroupCount];
+  PinnedMemory staging_;
+  DeviceMemory pairs_;
+  KvTransferStats stats_;
 };
 
 }  // namespace baton::prefill

@@ -95,8 +95,19 @@ absl::StatusOr<std::vector<std::optional<SampledToken>>> PrefillEngine::RunSegme
       AttentionTileTokens(attention_kernel_, config_.query_heads, config_.kv_heads);
   BATON_ASSIGN_OR_RETURN(const ChunkPlan plan, PlanChunk(segments, *target.layout, limits));
   if (push != nullptr) BATON_RETURN_IF_ERROR(BeginPush(segments, target, *push));
+  auto results = RunPlan(plan, segments, target, push != nullptr);
+  if (!results.ok()) {
+    cudaStreamSynchronize(stream_);
+    if (pusher_ != nullptr) pusher_->Drain();
+  }
+  return results;
+}
+
+absl::StatusOr<std::vector<std::optional<SampledToken>>> PrefillEngine::RunPlan(
+    const ChunkPlan& plan, absl::Span<const PrefillSegment> segments, const KvTarget& target,
+    bool push) {
   BATON_ASSIGN_OR_RETURN(const DevicePlan device, upload_.Start(plan, segments, stream_));
-  Chunk chunk{plan, device, target, push != nullptr, {}};
+  Chunk chunk{plan, device, target, push, {}};
   if (attention_kernel_ == AttentionKernel::kWgmma) {
     for (int l = 0; l < config_.layer_count; ++l) {
       BATON_ASSIGN_OR_RETURN(chunk.kv_maps[target.layout->layer_group[l]],
@@ -104,15 +115,18 @@ absl::StatusOr<std::vector<std::optional<SampledToken>>> PrefillEngine::RunSegme
     }
   }
   BATON_RETURN_IF_ERROR(RunLayers(chunk));
-  if (push != nullptr) BATON_RETURN_IF_ERROR(pusher_->Wait());
-  return Finish(plan, segments);
+  return Finish(chunk, segments);
+}
+
+absl::Status PrefillEngine::MakePusher() {
+  if (pusher_ != nullptr) return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(pusher_, KvPusher::Create(config_.layer_count, options_.copy_method));
+  return absl::OkStatus();
 }
 
 absl::Status PrefillEngine::BeginPush(absl::Span<const PrefillSegment> segments,
                                       const KvTarget& target, const KvTarget& push) {
-  if (pusher_ == nullptr) {
-    BATON_ASSIGN_OR_RETURN(pusher_, KvPusher::Create(config_.layer_count));
-  }
+  BATON_RETURN_IF_ERROR(MakePusher());
   std::vector<PushSegment> pushes;
   for (const PrefillSegment& segment : segments) {
     if (segment.push_pages == nullptr) {
@@ -126,22 +140,22 @@ absl::Status PrefillEngine::BeginPush(absl::Span<const PrefillSegment> segments,
 
 absl::Status PrefillEngine::PullPrefix(const KvTarget& arena, const KvTarget& workspace,
                                        const PrefillSegment& segment) {
-  if (pusher_ == nullptr) {
-    BATON_ASSIGN_OR_RETURN(pusher_, KvPusher::Create(config_.layer_count));
-  }
+  BATON_RETURN_IF_ERROR(MakePusher());
   return pusher_->PullPrefix(
       arena, workspace,
       PushSegment{segment.pages, segment.push_pages, segment.begin, segment.begin});
 }
 
 absl::StatusOr<std::vector<std::optional<SampledToken>>> PrefillEngine::Finish(
-    const ChunkPlan& plan, absl::Span<const PrefillSegment> segments) {
+    const Chunk& chunk, absl::Span<const PrefillSegment> segments) {
+  const ChunkPlan& plan = chunk.plan;
   const size_t rows = plan.sample_rows.size();
   if (rows > 0) {
     BATON_PREFILL_CUDA(cudaMemcpyAsync(sampled_.data(), buffers_.sampled,
                                        rows * sizeof(SampledToken), cudaMemcpyDeviceToHost,
                                        stream_));
   }
+  if (chunk.push) BATON_RETURN_IF_ERROR(pusher_->Finish(stream_));
   BATON_PREFILL_CUDA(cudaStreamSynchronize(stream_));
   BATON_RETURN_IF_ERROR(timer_.Collect());
   std::vector<std::optional<SampledToken>> results(segments.size());

@@ -2,7 +2,8 @@
 // stretches of one or several prompts; their results do not depend on what else is in the chunk,
 // and with `pinned` not on how a prompt is cut into chunks either, bit for bit.
 //
-// One owner thread. Everything runs on one stream; the host waits once, at the end of a chunk.
+// One owner thread. Everything but pushes runs on one stream; the host waits once, at the end of a
+// chunk.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,6 +37,7 @@ struct PrefillEngineOptions {
   bool pinned = false;
   std::optional<AttentionKernel> attention;  // Default: the fast one where it applies.
   bool time_stages = false;
+  KvCopyMethod copy_method = KvCopyMethod::kAuto;
 };
 
 class PrefillEngine {
@@ -47,9 +49,9 @@ class PrefillEngine {
   PrefillEngine(const PrefillEngine&) = delete;
   PrefillEngine& operator=(const PrefillEngine&) = delete;
 
-  // Runs one chunk and waits for it. Per segment the sampled token, if it asked for one.
-  // InvalidArgument leaves no trace in the arena; after Internal the pages of these segments are
-  // undefined and the engine is unusable.
+  // Runs one chunk and waits for it, also when it fails: nothing is written after the return. Per
+  // segment the sampled token, if it asked for one. InvalidArgument leaves no trace in the arena;
+  // after Internal the pages of these segments are undefined and the engine is unusable.
   //
   // With `push`, `target` is a local workspace and every segment's K/V also goes to the segment's
   // `push_pages` in that arena, on a peer GPU; both are complete when this returns.
@@ -62,6 +64,10 @@ class PrefillEngine {
                           const PrefillSegment& segment);
 
   const PrefillEngineOptions& options() const { return options_; }
+  const ModelConfig& config() const { return config_; }
+  KvTransferStats kv_transfer() const {
+    return pusher_ == nullptr ? KvTransferStats{} : pusher_->stats();
+  }
   StageTimer& timer() { return timer_; }
 
  private:
@@ -71,8 +77,12 @@ class PrefillEngine {
   PrefillEngine(const ModelConfig& config, std::shared_ptr<const PrefillWeights> weights,
                 const PrefillEngineOptions& options);
   absl::Status CheckTarget(const KvTarget& target) const;
+  absl::Status MakePusher();
   absl::Status BeginPush(absl::Span<const PrefillSegment> segments, const KvTarget& target,
                          const KvTarget& push);
+  absl::StatusOr<std::vector<std::optional<SampledToken>>> RunPlan(
+      const ChunkPlan& plan, absl::Span<const PrefillSegment> segments, const KvTarget& target,
+      bool push);
   absl::Status RunLayers(const Chunk& chunk);
   absl::Status RunEmbed(const Chunk& chunk);
   absl::Status RunAttention(const Chunk& chunk, int layer);
@@ -85,7 +95,7 @@ class PrefillEngine {
   absl::Status RunHead(const Chunk& chunk);
   absl::Status Multiply(const Product& product);
   absl::StatusOr<std::vector<std::optional<SampledToken>>> Finish(
-      const ChunkPlan& plan, absl::Span<const PrefillSegment> segments);
+      const Chunk& chunk, absl::Span<const PrefillSegment> segments);
   NormCall NormOf(const __nv_bfloat16* weight) const;
 
   const ModelConfig config_;

@@ -3,6 +3,8 @@
 //                 [--attention wgmma|mma] [--repeats 3] [--layers 49]
 // Prints tokens/s by prompt length, the share of 790 TFLOP/s, and device time by kind of work.
 // `--pack N` fills the chunk with prompts of N tokens instead of one long prompt.
+// `--push engine|kernel|auto` pushes K/V to an arena on GPU 1 under compute, and compares with K/V
+// written in place on GPU 0; `--shuffle 1` scatters that arena's pages, as after hours of use.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -32,6 +34,8 @@ struct BenchOptions {
   int pack = 0;
   int repeats = 3;
   int layers = 49;
+  bool push = false;
+  bool shuffle = false;
   PrefillEngineOptions engine;
 };
 
@@ -41,12 +45,14 @@ struct Bench {
   std::shared_ptr<const PrefillWeights> weights;
   KvLayout layout;
   std::unique_ptr<DeviceArray<std::byte>> arena;
+  std::unique_ptr<DeviceArray<std::byte>> peer_arena;  // On GPU 1, with --push.
 };
 
 // `count` prompts of `length` tokens, each on pages of its own.
 struct Load {
   std::vector<TokenId> tokens;
   std::vector<KvPageTable> pages;
+  std::vector<KvPageTable> push_pages;  // In the other GPU's arena.
   int length = 0;
 };
 
@@ -64,28 +70,37 @@ Load MakeLoad(const Bench& bench, int length, int count) {
         WindowPagesFor(length, bench.config.window_keys, std::min(length, bench.options.chunk));
     for (uint32_t p = 0; p < ring; ++p) table.window.push_back(next_window++);
     load.pages.push_back(table);
+    if (bench.options.shuffle) {
+      std::shuffle(table.full.begin(), table.full.end(), random);
+      std::shuffle(table.window.begin(), table.window.end(), random);
+    }
+    load.push_pages.push_back(table);
   }
   return load;
 }
 
 // Runs the load to the end once.
-void RunLoad(PrefillEngine& engine, const Bench& bench, const Load& load) {
+void RunLoad(PrefillEngine& engine, const Bench& bench, const Load& load, bool push = false) {
   const int chunk = bench.options.chunk;
   const KvTarget target{bench.arena->get(), &bench.layout};
+  const KvTarget peer{push ? bench.peer_arena->get() : nullptr, &bench.layout};
   std::vector<PrefillSegment> segments;
   int filled = 0;
   const auto flush = [&] {
-    if (!segments.empty()) MUST(engine.RunSegments(segments, target).status());
+    if (!segments.empty()) {
+      MUST(engine.RunSegments(segments, target, push ? &peer : nullptr).status());
+    }
     segments.clear();
     filled = 0;
   };
-  for (const KvPageTable& pages : load.pages) {
+  for (size_t prompt = 0; prompt < load.pages.size(); ++prompt) {
     for (int begin = 0; begin < load.length; begin += chunk) {
       PrefillSegment segment;
       segment.begin = begin;
       segment.tokens =
           absl::MakeConstSpan(load.tokens).subspan(begin, std::min(chunk, load.length - begin));
-      segment.pages = &pages;
+      segment.pages = &load.pages[prompt];
+      segment.push_pages = &load.push_pages[prompt];
       segment.sample = begin + int(segment.tokens.size()) == load.length;
       if (filled + int(segment.tokens.size()) > chunk) flush();
       filled += int(segment.tokens.size());
@@ -135,21 +150,46 @@ std::unique_ptr<PrefillEngine> MakeEngine(const Bench& bench, bool time_stages) 
   return std::move(*engine);
 }
 
+// Median seconds of the load, after one run to warm up.
+double MedianSeconds(PrefillEngine& engine, const Bench& bench, const Load& load, bool push) {
+  RunLoad(engine, bench, load, push);
+  std::vector<double> seconds;
+  for (int i = 0; i < bench.options.repeats; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    RunLoad(engine, bench, load, push);
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+// The same load in place and pushed, and what the pushes of one run took.
+void MeasurePush(const Bench& bench, PrefillEngine& engine, int length) {
+  const Load load = MakeLoad(bench, length, 1);
+  const double in_place = MedianSeconds(engine, bench, load, false);
+  const double pushed = MedianSeconds(engine, bench, load, true);
+  const KvTransferStats before = engine.kv_transfer();
+  for (int i = 0; i < bench.options.repeats; ++i) RunLoad(engine, bench, load, true);
+  const KvTransferStats after = engine.kv_transfer();
+  const double runs = bench.options.repeats;
+  const double bytes = (after.pushed_bytes - before.pushed_bytes) / runs;
+  const double busy = (after.push_seconds - before.push_seconds) / runs;
+  const double exposed = (after.exposed_seconds - before.exposed_seconds) / runs;
+  std::printf(
+      "%6d tokens: in place %9.3f ms, pushed %9.3f ms (%+.2f %%); %.1f MB in %.3f ms of "
+      "copying, %.0f GB/s; exposed %.3f ms, %.2f %% of prefill\n",
+      length, in_place * 1e3, pushed * 1e3, 100 * (pushed / in_place - 1), bytes * 1e-6, busy * 1e3,
+      bytes / busy * 1e-9, exposed * 1e3, 100 * exposed / pushed);
+  std::fflush(stdout);
+}
+
 void Measure(const Bench& bench, PrefillEngine& plain, PrefillEngine& timed, int length) {
   const int count = bench.options.pack > 0 ? std::max(1, length / bench.options.pack) : 1;
   const Load load = MakeLoad(bench, bench.options.pack > 0 ? bench.options.pack : length, count);
   ChunkWork work;
   const double operations = OperationsOf(bench, load, &work);
-  RunLoad(plain, bench, load);
-  std::vector<double> seconds;
-  for (int i = 0; i < bench.options.repeats; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    RunLoad(plain, bench, load);
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  std::sort(seconds.begin(), seconds.end());
-  const double median = seconds[seconds.size() / 2];
+  const double median = MedianSeconds(plain, bench, load, false);
   const double tokens = double(load.length) * count;
   std::printf("%6d x %-3d tokens: %9.3f ms  %8.0f tokens/s  %4.0f TFLOP/s  %4.1f %% of 790\n",
               load.length, count, median * 1e3, tokens / median, operations / median * 1e-12,
@@ -180,12 +220,27 @@ BenchOptions ParseOptions(int argc, char** argv) {
     if (name == "--pack") options.pack = std::atoi(value.c_str());
     if (name == "--repeats") options.repeats = std::atoi(value.c_str());
     if (name == "--layers") options.layers = std::atoi(value.c_str());
+    if (name == "--shuffle") options.shuffle = value == "1";
+    if (name == "--push") {
+      options.push = true;
+      options.engine.copy_method = value == "engine"   ? KvCopyMethod::kEngine
+                                   : value == "kernel" ? KvCopyMethod::kKernel
+                                                       : KvCopyMethod::kAuto;
+    }
     if (name == "--pinned") options.engine.pinned = value == "1";
     if (name == "--attention") {
       options.engine.attention = value == "mma" ? AttentionKernel::kMma : AttentionKernel::kWgmma;
     }
   }
   return options;
+}
+
+void MakePeerArena(Bench& bench) {
+  MUST(cudaSetDevice(1));
+  bench.peer_arena = std::make_unique<DeviceArray<std::byte>>(bench.layout.total_bytes());
+  MUST(cudaDeviceSynchronize());
+  MUST(cudaSetDevice(0));
+  MUST(cudaDeviceEnablePeerAccess(1, 0));
 }
 
 void RunBench(const BenchOptions& options) {
@@ -211,6 +266,7 @@ void RunBench(const BenchOptions& options) {
   bench.layout = MakeTestLayout({sliding, bench.config.kv_heads, bench.config.head_dim, pages, ring,
                                  bench.config.window_keys});
   bench.arena = std::make_unique<DeviceArray<std::byte>>(bench.layout.total_bytes());
+  if (options.push) MakePeerArena(bench);
   std::unique_ptr<PrefillEngine> plain = MakeEngine(bench, false);
   std::unique_ptr<PrefillEngine> timed = MakeEngine(bench, true);
   std::printf("weights %.1f GB, arena %.1f GB, set up in %.1f s; chunk %d, pinned %d\n",
@@ -218,7 +274,13 @@ void RunBench(const BenchOptions& options) {
               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
               options.chunk, options.engine.pinned ? 1 : 0);
   std::fflush(stdout);
-  for (const int length : options.lengths) Measure(bench, *plain, *timed, length);
+  for (const int length : options.lengths) {
+    if (options.push) {
+      MeasurePush(bench, *plain, length);
+    } else {
+      Measure(bench, *plain, *timed, length);
+    }
+  }
 }
 
 }  // namespace

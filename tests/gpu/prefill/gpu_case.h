@@ -33,6 +33,7 @@ struct GpuTestPaths {
 std::vector<GpuCase> ProductCases();
 std::vector<GpuCase> RowCases();
 std::vector<GpuCase> AttentionCases();
+std::vector<GpuCase> PushCases();
 std::vector<GpuCase> ModelCases(const GpuTestPaths& paths);
 
 inline void Must(cudaError_t error, const char* what) {

@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
   }
   std::vector<GpuCase> cases;
   for (auto&& group : {baton::prefill::ProductCases(), baton::prefill::RowCases(),
-                       baton::prefill::AttentionCases(), baton::prefill::ModelCases(paths)}) {
+                       baton::prefill::AttentionCases(), baton::prefill::PushCases(),
+                       baton::prefill::ModelCases(paths)}) {
     cases.insert(cases.end(), group.begin(), group.end());
   }
   int ran = 0, failed = 0;

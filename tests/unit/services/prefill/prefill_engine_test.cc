@@ -55,6 +55,32 @@ class GatedRunner final : public PrefillRunner {
   Gate* const gate_;
 };
 
+// Counts what it would push to an arena on another GPU.
+class PushingRunner final : public PrefillRunner {
+ public:
+  struct Seen {
+    std::vector<uint64_t> chunks;  // By sequence.
+    std::vector<uint64_t> ended;
+  };
+  explicit PushingRunner(Seen* seen) : seen_(seen) {}
+  int max_chunk_tokens() const override { return 64; }
+  absl::StatusOr<std::optional<SampledToken>> RunChunk(const PrefillChunk& chunk) override {
+    seen_->chunks.push_back(chunk.sequence_id);
+    if (chunk.on_peer_device) {
+      transfer_.pushed_bytes += 1000;
+      transfer_.exposed_seconds += 1;
+    }
+    if (!chunk.sample) return std::optional<SampledToken>();
+    return std::optional<SampledToken>({.token = 1});
+  }
+  void EndSequence(uint64_t sequence_id) override { seen_->ended.push_back(sequence_id); }
+  KvTransferStats kv_transfer() const override { return transfer_; }
+
+ private:
+  Seen* const seen_;
+  KvTransferStats transfer_;
+};
+
 class PrefillEngineTest : public testing::Test {
  protected:
   using Result = absl::StatusOr<PrefillResult>;
@@ -180,6 +206,24 @@ TEST_F(PrefillEngineTest, RefusesPromptsThatDoNotFitTheLease) {
   job = Job(10);
   job.lease.pages.full.page_ids[0] = 999;
   EXPECT_TRUE(absl::IsInvalidArgument(Submit(std::move(job), &result).status()));
+}
+
+TEST_F(PrefillEngineTest, CountsWhatItsRunnerPushesAndEndsEachSequenceOnce) {
+  PushingRunner::Seen seen;
+  engine_ = std::make_unique<PrefillEngine>(PrefillEngineOptions{
+      .runner = std::make_unique<PushingRunner>(&seen), .metrics = &metrics_, .vocab_size = 1000});
+  std::future<Result> in_place, pushed;
+  ASSERT_TRUE(Submit(Job(100), &in_place).ok());
+  ASSERT_TRUE(in_place.get().ok());
+  EXPECT_EQ(metrics_.kv_pushed_bytes.Value(), 0);
+  arena_->set_on_peer_device();
+  ASSERT_TRUE(Submit(Job(150), &pushed).ok());
+  ASSERT_TRUE(pushed.get().ok());
+  engine_.reset();
+  EXPECT_EQ(metrics_.kv_pushed_bytes.Value(), 3000);
+  EXPECT_EQ(metrics_.kv_exposed_seconds.Collect().histogram.sample_count, 3u);
+  EXPECT_EQ(seen.chunks, (std::vector<uint64_t>{1, 1, 2, 2, 2}));
+  EXPECT_EQ(seen.ended, (std::vector<uint64_t>{1, 2}));
 }
 
 TEST_F(PrefillEngineTest, StoppingEndsEveryJob) {

@@ -29,5 +29,12 @@ TEST(KvPush, HasNothingToDoForAGroupWithoutPages) {
   EXPECT_THAT(PlanPageRuns({}, {}, 0, 5), IsEmpty());
 }
 
+TEST(KvPush, FindsTheFirstPageThatAWindowSees) {
+  EXPECT_EQ(FirstVisiblePage(0, 128), 0);
+  EXPECT_EQ(FirstVisiblePage(190, 128), 0);  // Keys 63 to 190.
+  EXPECT_EQ(FirstVisiblePage(191, 128), 1);
+  EXPECT_EQ(FirstVisiblePage(8192, 4096), 64);
+}
+
 }  // namespace
 }  // namespace baton::prefill

@@ -1,0 +1,32 @@
+// Copies one layer's slices of many pages in one launch, from and to memory of this or a peer GPU.
+// For page tables that a copy engine would need one copy a page for.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace baton::prefill {
+
+struct PagePair {
+  uint32_t from = 0;
+  uint32_t to = 0;
+};
+
+// Slice i: slice_bytes from from + pages[i].from * from_page_bytes to
+// to + pages[i].to * to_page_bytes. Addresses and sizes are multiples of 16.
+struct SliceCopyCall {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  uint64_t from_page_bytes = 0;
+  uint64_t to_page_bytes = 0;
+  uint64_t slice_bytes = 0;
+  const PagePair* pages = nullptr;  // [count] on the device.
+  int count = 0;
+};
+absl::Status LaunchSliceCopy(const SliceCopyCall& call, cudaStream_t stream);
+
+}  // namespace baton::prefill

@@ -1,0 +1,73 @@
+#include "kernels/cuda/prefill/staging_pages.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace baton::prefill {
+namespace {
+
+// Highest first, so that the lowest are taken first and a lone prompt's pages follow each other.
+std::vector<PageId> AllPages(uint32_t count) {
+  std::vector<PageId> pages(count);
+  std::iota(pages.rbegin(), pages.rend(), PageId{0});
+  return pages;
+}
+
+void Move(uint32_t count, std::vector<PageId>& from, std::vector<PageId>& to) {
+  to.insert(to.end(), from.rbegin(), from.rbegin() + count);
+  from.resize(from.size() - count);
+}
+
+}  // namespace
+
+StagingLimits StagingLimitsFor(const StagingCounts& counts) {
+  const uint32_t ring = WindowPagesFor(std::numeric_limits<uint32_t>::max(), counts.window_keys,
+                                       static_cast<uint32_t>(counts.max_chunk_tokens));
+  // Packed prompts end within their chunk, but for one that goes on in the next.
+  const uint32_t packed =
+      FullPagesFor(counts.max_chunk_tokens) + static_cast<uint32_t>(counts.max_segments);
+  return {.full_pages = FullPagesFor(counts.max_tokens) + packed,
+          .window_pages = 2 * ring + packed,
+          .window_keys = counts.window_keys,
+          .max_chunk_tokens = static_cast<uint32_t>(counts.max_chunk_tokens)};
+}
+
+StagingPages::StagingPages(const StagingLimits& limits)
+    : limits_(limits),
+      free_full_(AllPages(limits.full_pages)),
+      free_window_(AllPages(limits.window_pages)) {}
+
+absl::StatusOr<const KvPageTable*> StagingPages::Extend(uint64_t sequence_id, int end, bool last) {
+  const auto at = tables_.find(sequence_id);
+  const uint32_t held = at == tables_.end() ? 0 : at->second.full.size();
+  const uint32_t wanted = std::max(FullPagesFor(end), held) - held;
+  uint32_t ring = 0;
+  if (at == tables_.end()) {
+    ring = WindowPagesFor(last ? end : std::numeric_limits<uint32_t>::max(), limits_.window_keys,
+                          limits_.max_chunk_tokens);
+  }
+  if (wanted > free_full_.size() || ring > free_window_.size()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "local pages for a prompt on another GPU's arena: wanted ", wanted, " full and ", ring,
+        " window pages, found ", free_full_.size(), " and ", free_window_.size(), " free"));
+  }
+  KvPageTable& table = tables_[sequence_id];
+  Move(wanted, free_full_, table.full);
+  Move(ring, free_window_, table.window);
+  return &table;
+}
+
+void StagingPages::End(uint64_t sequence_id) {
+  const auto at = tables_.find(sequence_id);
+  if (at == tables_.end()) return;
+  // Given back so that a lone prompt finds them in rising order again.
+  free_full_.insert(free_full_.end(), at->second.full.rbegin(), at->second.full.rend());
+  free_window_.insert(free_window_.end(), at->second.window.rbegin(), at->second.window.rend());
+  tables_.erase(at);
+}
+
+}  // namespace baton::prefill
