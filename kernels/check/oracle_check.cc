@@ -18,36 +18,55 @@ double LargestDifference(const std::vector<float>& a, const std::vector<float>& 
   return largest;
 }
 
-OraclePromptResult Judge(const OraclePrompt& prompt, const GeneratedSequence& ours) {
-  const OracleRun& wanted = prompt.float32;
-  OraclePromptResult result{
-      .prompt_tokens = static_cast<int>(prompt.tokens.size()),
-      .relative_l2 = RelativeL2(ours.prompt_logits, wanted.last_logits),
-      .greedy_count = static_cast<int>(wanted.greedy.size()),
-  };
-  for (const SampledToken& token : ours.tokens) result.greedy.push_back(token.token);
-  const auto difference =
-      std::mismatch(result.greedy.begin(), result.greedy.end(), wanted.greedy.begin()).first;
-  result.greedy_equal = static_cast<int>(difference - result.greedy.begin());
-  if (difference != result.greedy.end()) {
-    result.first_difference = result.greedy_equal;
-    result.gap = wanted.top2_gap[result.first_difference];
+// The largest error of a logit at the prompt's last position, ours or the reference's in bfloat16.
+double LargestError(const OraclePrompt& prompt, const std::vector<float>& ours) {
+  const std::vector<float>& wanted = prompt.float32.last_logits;
+  double error = LargestDifference(ours, wanted);
+  if (!prompt.bfloat16.last_logits.empty()) {
+    error = std::max(error, LargestDifference(prompt.bfloat16.last_logits, wanted));
   }
+  return error;
+}
+
+// The step at which the reference's bfloat16 run leaves its float32 run; -1 if it does not.
+int ReferenceFlip(const OraclePrompt& prompt) {
+  const std::vector<TokenId>& wanted = prompt.float32.greedy;
+  const std::vector<TokenId>& other = prompt.bfloat16.greedy;
+  const size_t count = std::min(wanted.size(), other.size());
+  for (size_t i = 0; i < count; ++i) {
+    if (wanted[i] != other[i]) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+absl::StatusOr<OraclePromptResult> RunPrompt(SequenceRunner& runner, const OraclePrompt& prompt,
+                                             bool float32) {
+  const OracleRun& wanted = prompt.float32;
+  const int count = static_cast<int>(wanted.greedy.size());
+  OraclePromptResult result{.prompt_tokens = static_cast<int>(prompt.tokens.size()),
+                            .greedy_count = count};
+  std::vector<TokenId> prefix = prompt.tokens;
+  int step = 0;
+  do {
+    BATON_ASSIGN_OR_RETURN(const GeneratedSequence ours, runner.Generate(prefix, count - step));
+    if (step == 0) {
+      result.relative_l2 = RelativeL2(ours.prompt_logits, wanted.last_logits);
+      if (!float32) result.allowed_gap = LargestError(prompt, ours.prompt_logits);
+    }
+    const int begin = step;
+    while (step < count && ours.tokens[step - begin].token == wanted.greedy[step]) ++step;
+    if (step == count) break;
+    result.differences.push_back({.step = step,
+                                  .gap = wanted.top2_gap[step],
+                                  .reference_differs = step == ReferenceFlip(prompt)});
+    ++step;
+    prefix.insert(prefix.end(), wanted.greedy.begin() + begin, wanted.greedy.begin() + step);
+  } while (step < count);
   const std::vector<float>& reference = prompt.bfloat16.last_logits;
   if (!reference.empty()) {
     result.reference_relative_l2 = RelativeL2(reference, wanted.last_logits);
   }
   return result;
-}
-
-// Twice the largest error of a logit, ours or the reference's in bfloat16.
-double BridgedGap(const OraclePrompt& prompt, const GeneratedSequence& ours) {
-  const std::vector<float>& wanted = prompt.float32.last_logits;
-  double error = LargestDifference(ours.prompt_logits, wanted);
-  if (!prompt.bfloat16.last_logits.empty()) {
-    error = std::max(error, LargestDifference(prompt.bfloat16.last_logits, wanted));
-  }
-  return 2 * error;
 }
 
 // Of the prompts that have a reference distance; 0 if none has.
@@ -64,6 +83,11 @@ double MedianRatio(const std::vector<OraclePromptResult>& prompts) {
 }
 
 }  // namespace
+
+bool OraclePromptResult::greedy_ok() const {
+  return std::all_of(differences.begin(), differences.end(),
+                     [this](const OracleDifference& difference) { return Allows(difference); });
+}
 
 double RelativeL2(const std::vector<float>& a, const std::vector<float>& b) {
   BATON_CHECK(a.size() == b.size());
@@ -94,16 +118,16 @@ absl::StatusOr<OracleReport> CheckAgainstOracle(Backend& backend,
                                                         .chunk_tokens = options.chunk_tokens,
                                                         .make_kv_memory = options.make_kv_memory}));
   OracleReport report;
-  double allowed_gap = 0;
   for (const OraclePrompt& prompt : prompts) {
-    BATON_ASSIGN_OR_RETURN(
-        const GeneratedSequence ours,
-        runner->Generate(prompt.tokens, static_cast<int>(prompt.float32.greedy.size())));
-    report.prompts.push_back(Judge(prompt, ours));
-    if (!options.float32) allowed_gap = std::max(allowed_gap, BridgedGap(prompt, ours));
+    BATON_ASSIGN_OR_RETURN(OraclePromptResult result, RunPrompt(*runner, prompt, options.float32));
+    report.prompts.push_back(std::move(result));
   }
   report.median_ratio = MedianRatio(report.prompts);
   report.passed = options.float32 || report.median_ratio <= kBfloat16Ratio;
+  double allowed_gap = 0;
+  for (const OraclePromptResult& prompt : report.prompts) {
+    allowed_gap = std::max(allowed_gap, prompt.allowed_gap);
+  }
   for (OraclePromptResult& prompt : report.prompts) {
     prompt.allowed_gap = allowed_gap;
     if (!prompt.greedy_ok()) report.passed = false;

@@ -28,22 +28,34 @@ inline constexpr double kFloat32Limit = 1e-3;
 // of the reference's own bfloat16 ones; the median over prompts counts.
 inline constexpr double kBfloat16Ratio = 1.25;
 
+// A greedy step at which our token is not the reference's float32 one.
+struct OracleDifference {
+  int step = 0;
+  double gap = 0;  // Of the reference's two best logits there.
+  // The reference's own bfloat16 run leaves its float32 run at this very step.
+  bool reference_differs = false;
+};
+
 struct OraclePromptResult {
   int prompt_tokens = 0;
   double relative_l2 = 0;            // Of our logits from the reference's float32 ones.
   double reference_relative_l2 = 0;  // Of the reference's bfloat16 ones from those; 0 without them.
-  int greedy_equal = 0;              // Leading greedy tokens equal to the reference's float32 ones.
   int greedy_count = 0;
-  int first_difference = -1;  // Index of the first token that differs; -1 if none does.
-  double gap = 0;             // The reference's top-2 gap there.
-  // A gap that the dtype's error can bridge: twice the largest difference of a single logit, at the
-  // last position of any of the oracle's prompts, from the reference's float32 run; ours or the
-  // reference's own in bfloat16. The largest of all prompts, as another expert may be chosen at any
-  // position. 0 in float32.
+  // Every step is judged behind the reference's tokens: after a difference the sequence goes on
+  // from the reference's token, so that one near tie does not hide the steps behind it.
+  std::vector<OracleDifference> differences;
+  // The dtype's error: the largest difference of a single logit from the reference's float32 run,
+  // ours or the reference's own in bfloat16, at the last position of any of the oracle's prompts.
+  // Of any: an expert choice that flips makes it large, and can at every step; a prompt's one
+  // position does not show it (a prompt of one token never). A flip needs a gap of at most twice
+  // the error; once is the stricter reading. 0 in float32.
   double allowed_gap = 0;
-  std::vector<TokenId> greedy;  // Ours.
 
-  bool greedy_ok() const { return first_difference < 0 || gap <= allowed_gap; }
+  int greedy_equal() const { return greedy_count - static_cast<int>(differences.size()); }
+  bool Allows(const OracleDifference& difference) const {
+    return difference.gap <= allowed_gap || (allowed_gap > 0 && difference.reference_differs);
+  }
+  bool greedy_ok() const;  // Every difference is allowed.
 };
 
 struct OracleReport {

@@ -21,33 +21,46 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kShownDifferences = 10;
 
+Json PromptJson(size_t index, const OraclePromptResult& prompt) {
+  Json differences = Json::array();
+  for (const OracleDifference& difference : prompt.differences) {
+    differences.push_back({{"step", difference.step},
+                           {"gap", difference.gap},
+                           {"reference_differs", difference.reference_differs},
+                           {"allowed", prompt.Allows(difference)}});
+  }
+  return {{"prompt", index},
+          {"prompt_tokens", prompt.prompt_tokens},
+          {"relative_l2", prompt.relative_l2},
+          {"reference_relative_l2", prompt.reference_relative_l2},
+          {"greedy_equal", prompt.greedy_equal()},
+          {"greedy_count", prompt.greedy_count},
+          {"allowed_gap", prompt.allowed_gap},
+          {"differences", std::move(differences)},
+          {"greedy_ok", prompt.greedy_ok()}};
+}
+
+void PrintPrompt(size_t index, const OraclePromptResult& prompt) {
+  std::printf(
+      "prompt %zu: %d tokens, logits relative L2 %.3g (reference's bfloat16 %.3g), "
+      "greedy %d/%d equal\n",
+      index, prompt.prompt_tokens, prompt.relative_l2, prompt.reference_relative_l2,
+      prompt.greedy_equal(), prompt.greedy_count);
+  for (const OracleDifference& difference : prompt.differences) {
+    std::printf("  difference at %d: gap there %.3g, error of the logits %.3g%s: %s\n",
+                difference.step, difference.gap, prompt.allowed_gap,
+                difference.reference_differs ? ", the reference's bfloat16 differs too" : "",
+                prompt.Allows(difference) ? "allowed" : "WRONG");
+  }
+}
+
 void PrintOracleReport(const OracleReport& report, bool json) {
   for (size_t i = 0; i < report.prompts.size(); ++i) {
-    const OraclePromptResult& prompt = report.prompts[i];
     if (json) {
-      const Json line = {{"prompt", i},
-                         {"prompt_tokens", prompt.prompt_tokens},
-                         {"relative_l2", prompt.relative_l2},
-                         {"reference_relative_l2", prompt.reference_relative_l2},
-                         {"greedy_equal", prompt.greedy_equal},
-                         {"greedy_count", prompt.greedy_count},
-                         {"first_difference", prompt.first_difference},
-                         {"gap", prompt.gap},
-                         {"allowed_gap", prompt.allowed_gap},
-                         {"greedy_ok", prompt.greedy_ok()}};
-      std::printf("%s\n", line.dump().c_str());
-      continue;
+      std::printf("%s\n", PromptJson(i, report.prompts[i]).dump().c_str());
+    } else {
+      PrintPrompt(i, report.prompts[i]);
     }
-    std::printf(
-        "prompt %zu: %d tokens, logits relative L2 %.3g (reference's bfloat16 %.3g), "
-        "greedy %d/%d equal",
-        i, prompt.prompt_tokens, prompt.relative_l2, prompt.reference_relative_l2,
-        prompt.greedy_equal, prompt.greedy_count);
-    if (prompt.first_difference >= 0) {
-      std::printf(", first difference at %d, gap there %.3g (allowed %.3g)",
-                  prompt.first_difference, prompt.gap, prompt.allowed_gap);
-    }
-    std::printf("\n");
   }
 }
 

@@ -41,13 +41,14 @@ class OracleParity : public testing::TestWithParam<ParityCase> {
 
   static void Print(const OracleReport& report) {
     for (const OraclePromptResult& prompt : report.prompts) {
-      std::printf("  %4d tokens: relative L2 %.3e (reference bfloat16 %.3e), greedy %d/%d equal",
+      std::printf("  %4d tokens: relative L2 %.3e (reference bfloat16 %.3e), greedy %d/%d equal\n",
                   prompt.prompt_tokens, prompt.relative_l2, prompt.reference_relative_l2,
-                  prompt.greedy_equal, prompt.greedy_count);
-      if (prompt.first_difference >= 0) {
-        std::printf(", gap there %.4f (allowed %.4f)", prompt.gap, prompt.allowed_gap);
+                  prompt.greedy_equal(), prompt.greedy_count);
+      for (const OracleDifference& difference : prompt.differences) {
+        std::printf("    step %d: gap %.4f, error of the logits %.4f%s\n", difference.step,
+                    difference.gap, prompt.allowed_gap,
+                    difference.reference_differs ? ", the reference's bfloat16 differs too" : "");
       }
-      std::printf("\n");
     }
     std::printf("  median ratio to the reference's bfloat16 distance: %.3f\n", report.median_ratio);
   }
@@ -57,7 +58,7 @@ TEST_P(OracleParity, Float32AgreesInEveryGreedyTokenAndInLogits) {
   const OracleReport report = Run("float32");
   Print(report);
   for (const OraclePromptResult& prompt : report.prompts) {
-    EXPECT_EQ(prompt.greedy_equal, prompt.greedy_count) << "gap there " << prompt.gap;
+    EXPECT_TRUE(prompt.differences.empty());
     EXPECT_LE(prompt.relative_l2, kFloat32Limit);
   }
   EXPECT_TRUE(report.passed);
@@ -68,13 +69,17 @@ TEST_P(OracleParity, PortableLoopsAgreeToo) {
   EXPECT_TRUE(report.passed);
 }
 
+// Greedy tokens are those of the reference's float32 run wherever its top-2 gap exceeds the error
+// of bfloat16 logits, at every step behind the reference's tokens. The one exception: where the
+// reference's own bfloat16 run leaves its float32 run at that step, no bfloat16 run can be told to
+// stay (in north_like it does so across a gap of 0.306, with errors of at most 0.275 measured).
 TEST_P(OracleParity, Bfloat16IsAsCloseAsTheReferencesOwn) {
   const OracleReport report = Run("bfloat16");
   Print(report);
   EXPECT_GT(report.median_ratio, 0);
   EXPECT_LE(report.median_ratio, kBfloat16Ratio);
   for (const OraclePromptResult& prompt : report.prompts) {
-    EXPECT_TRUE(prompt.greedy_ok()) << "gap " << prompt.gap << " > " << prompt.allowed_gap;
+    EXPECT_TRUE(prompt.greedy_ok()) << "a gap above " << prompt.allowed_gap;
   }
   EXPECT_TRUE(report.passed);
 }

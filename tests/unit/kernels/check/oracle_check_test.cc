@@ -47,19 +47,60 @@ TEST_F(OracleCheck, PassesWhatAgrees) {
   EXPECT_TRUE(report.passed);
   for (const OraclePromptResult& prompt : report.prompts) {
     EXPECT_EQ(prompt.relative_l2, 0);
-    EXPECT_EQ(prompt.greedy_equal, 6);
-    EXPECT_EQ(prompt.first_difference, -1);
+    EXPECT_EQ(prompt.greedy_equal(), 6);
+    EXPECT_TRUE(prompt.differences.empty());
   }
 }
 
-TEST_F(OracleCheck, FindsTheFirstDifferentToken) {
-  TokenId& token = prompts_[1].float32.greedy[3];
+TEST_F(OracleCheck, FindsADifferentToken) {
+  TokenId& token = prompts_[1].float32.greedy.back();
   token = (token + 1) % 96;
   const OracleReport report = Check({.float32 = true});
   EXPECT_FALSE(report.passed);
-  EXPECT_EQ(report.prompts[1].first_difference, 3);
-  EXPECT_EQ(report.prompts[1].gap, 0.125);
+  ASSERT_EQ(report.prompts[1].differences.size(), 1u);
+  EXPECT_EQ(report.prompts[1].differences[0].step, 5);
+  EXPECT_EQ(report.prompts[1].differences[0].gap, 0.125);
+  EXPECT_EQ(report.prompts[1].greedy_equal(), 5);
   EXPECT_TRUE(report.prompts[0].greedy_ok());
+}
+
+TEST_F(OracleCheck, GoesOnBehindTheReferencesTokenAfterADifference) {
+  // What the engine says behind a token that it would not have chosen itself.
+  OraclePrompt& prompt = prompts_[1];
+  const TokenId forced = (prompt.float32.greedy[1] + 1) % 96;
+  std::vector<TokenId> prefix = prompt.tokens;
+  prefix.insert(prefix.end(), {prompt.float32.greedy[0], forced});
+  auto runner = SequenceRunner::Make(*backend_, {.max_tokens = 40});
+  const auto behind = (*runner)->Generate(prefix, 4);
+  ASSERT_TRUE(behind.ok()) << behind.status();
+  prompt.float32.greedy[1] = forced;
+  for (size_t i = 0; i < 4; ++i) prompt.float32.greedy[2 + i] = behind->tokens[i].token;
+  const OracleReport report = Check({.float32 = true});
+  ASSERT_EQ(report.prompts[1].differences.size(), 1u);
+  EXPECT_EQ(report.prompts[1].differences[0].step, 1);
+}
+
+TEST_F(OracleCheck, AllowsInBfloat16WhatTheErrorBridgesOrTheReferenceDoesItself) {
+  for (OraclePrompt& prompt : prompts_) {
+    prompt.bfloat16 = prompt.float32;
+    prompt.bfloat16.last_logits[0] += 0.1f;
+  }
+  OraclePrompt& prompt = prompts_[0];
+  TokenId& token = prompt.float32.greedy[5];
+  const TokenId ours = token;
+  token = (token + 1) % 96;
+  prompt.bfloat16.greedy[5] = token;
+  OracleReport report = Check({});
+  EXPECT_FALSE(report.prompts[0].greedy_ok()) << "0.125 is more than 0.1";
+  EXPECT_FALSE(report.passed);
+  prompt.float32.top2_gap[5] = 0.0625f;
+  report = Check({});
+  EXPECT_TRUE(report.prompts[0].greedy_ok());
+  prompt.float32.top2_gap[5] = 0.125f;
+  prompt.bfloat16.greedy[5] = ours;
+  report = Check({});
+  EXPECT_TRUE(report.prompts[0].greedy_ok());
+  EXPECT_FALSE(Check({.float32 = true}).passed);
 }
 
 TEST_F(OracleCheck, RefusesLogitsThatAreOff) {
