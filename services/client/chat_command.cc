@@ -29,6 +29,10 @@ class ChatSession {
   }
 
   absl::Status Ask(const std::string& question) {
+    if (const absl::Status status = CheckUtf8("message", question); !status.ok()) {
+      Complain(status, kExitInvalid);
+      return status;
+    }
     conversation_.AddUser(question);
     request_.mutable_chat()->set_messages_json(conversation_.ToJson());
     AnswerPrinter printer(json_, stdout, stderr);
@@ -82,8 +86,10 @@ ExitCode Converse(ChatSession& session, bool prompt) {
 
 ExitCode RunChat(const CommandLine& line) {
   v1::GenerateRequest request;
-  if (const absl::Status status = ApplySampling(line, &request); !status.ok()) {
-    return Complain(status, kExitUsage);
+  for (const absl::Status& status :
+       {ApplySampling(line, &request), CheckUtf8("--system", line.text("system")),
+        CheckUtf8("--template-kwargs", line.text("template-kwargs"))}) {
+    if (!status.ok()) return Complain(status, kExitUsage);
   }
   const auto timeout = line.number("timeout", 0, 1e6);
   if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);

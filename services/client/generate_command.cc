@@ -23,6 +23,7 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const CommandLine& line) {
     return absl::InvalidArgumentError(absl::StrCat(
         "wanted one of --prompt, --prompt-file, --token-ids and --messages, found ", sources));
   }
+  BATON_RETURN_IF_ERROR(CheckUtf8("--prompt", line.text("prompt")));
   if (line.given("prompt")) request.set_text(line.text("prompt"));
   if (line.given("prompt-file")) {
     BATON_ASSIGN_OR_RETURN(*request.mutable_text(), ReadTextFile(line.text("prompt-file")));
@@ -34,6 +35,7 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const CommandLine& line) {
   if (line.given("messages")) {
     BATON_ASSIGN_OR_RETURN(*request.mutable_chat()->mutable_messages_json(),
                            ReadTextFile(line.text("messages")));
+    BATON_RETURN_IF_ERROR(CheckUtf8("--template-kwargs", line.text("template-kwargs")));
     request.mutable_chat()->set_template_kwargs_json(line.text("template-kwargs"));
   }
   request.set_return_logprobs(line.on("logprobs"));

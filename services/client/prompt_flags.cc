@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/check.h"
+#include "common/text/utf8.h"
 
 namespace baton {
 
@@ -56,15 +57,23 @@ absl::Status ApplySampling(const CommandLine& line, v1::GenerateRequest* request
   return absl::OkStatus();
 }
 
+absl::Status CheckUtf8(const std::string& what, std::string_view text) {
+  const size_t offset = FindInvalidUtf8(text);
+  if (offset == std::string_view::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": wanted UTF-8, found an ill-formed byte at offset ", offset));
+}
+
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   std::ostringstream text;
   if (path == "-") {
     text << std::cin.rdbuf();
-    return text.str();
+  } else {
+    std::ifstream file(path, std::ios::binary);
+    if (!file.good()) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+    text << file.rdbuf();
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file.good()) return absl::NotFoundError(absl::StrCat("cannot read ", path));
-  text << file.rdbuf();
+  BATON_RETURN_IF_ERROR(CheckUtf8(path == "-" ? "standard input" : path, text.view()));
   return text.str();
 }
 

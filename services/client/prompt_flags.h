@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,7 +18,10 @@ std::vector<FlagSpec> SamplingFlags();    // max-tokens, temperature, seed, …
 absl::Status ApplySampling(const CommandLine& line, v1::GenerateRequest* request);
 // "1,2,3" to ids.
 absl::StatusOr<std::vector<int32_t>> ParseIds(const std::string& flag, const std::string& text);
-// All of a file; "-" is standard input.
+// InvalidArgument says where `text`, called `what`, is not UTF-8: protobuf and JSON carry nothing
+// else.
+absl::Status CheckUtf8(const std::string& what, std::string_view text);
+// All of a file, which must be UTF-8; "-" is standard input.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
 }  // namespace baton

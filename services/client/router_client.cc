@@ -10,6 +10,19 @@
 
 namespace baton {
 
+namespace {
+
+// A server that does not know the call says so without a word.
+absl::Status AsSeenByUsers(const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
+    return absl::UnimplementedError(
+        "the server does not speak baton.v1.Inference: is it a router's address?");
+  }
+  return FromGrpcStatus(status);
+}
+
+}  // namespace
+
 struct RouterClient::Connection {
   std::unique_ptr<v1::Inference::Stub> stub;
   std::chrono::milliseconds timeout;
@@ -28,7 +41,7 @@ struct RouterClient::Connection {
     grpc::ClientContext context;
     Prepare(context);
     Response response;
-    const absl::Status status = FromGrpcStatus((stub.get()->*method)(&context, request, &response));
+    const absl::Status status = AsSeenByUsers((stub.get()->*method)(&context, request, &response));
     if (!status.ok()) return status;
     return response;
   }
@@ -54,7 +67,7 @@ absl::Status RouterClient::Generate(
   const auto reader = connection_->stub->Generate(&context, request);
   v1::GenerateResponse message;
   while (reader->Read(&message)) on_message(message);
-  const absl::Status status = FromGrpcStatus(reader->Finish());
+  const absl::Status status = AsSeenByUsers(reader->Finish());
   std::lock_guard lock(connection_->mutex);
   connection_->running = nullptr;
   return status;

@@ -37,6 +37,8 @@ absl::Status Tokenize(const CommandLine& line, RouterClient& client) {
   } else {
     request.set_text(absl::StrJoin(line.operands(), " "));
   }
+  BATON_RETURN_IF_ERROR(CheckUtf8("text", request.text()));
+  BATON_RETURN_IF_ERROR(CheckUtf8("--template-kwargs", line.text("template-kwargs")));
   request.set_add_special_tokens(line.on("add-special-tokens"));
   BATON_ASSIGN_OR_RETURN(const v1::TokenizeResponse response, client.Tokenize(request));
   if (!line.on("json")) {
@@ -54,6 +56,13 @@ ExitCode RunTokenize(const CommandLine& line) {
   if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
   RouterClient client(line.text("router"),
                       std::chrono::milliseconds(static_cast<int64_t>(*timeout * 1e3)));
+  const int sources = line.given("ids") + line.given("messages") + line.given("text-file") +
+                      !line.operands().empty();
+  if (sources != 1) {
+    return Complain(absl::InvalidArgumentError(absl::StrCat(
+                        "wanted one of TEXT, --text-file, --messages and --ids, found ", sources)),
+                    kExitUsage);
+  }
   const absl::Status status = line.given("ids") ? Detokenize(line, client) : Tokenize(line, client);
   return status.ok() ? kExitOk : Complain(status, ExitCodeFor(status));
 }

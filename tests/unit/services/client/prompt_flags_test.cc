@@ -43,6 +43,12 @@ TEST(PromptFlagsTest, BadValuesAreRefused) {
   EXPECT_FALSE(Apply({"--stop-ids=1,x"}, &request).ok());
 }
 
+TEST(PromptFlagsTest, SaysWhereATextIsNotUtf8) {
+  EXPECT_TRUE(CheckUtf8("--prompt", "h\xc3\xa9").ok());
+  EXPECT_EQ(CheckUtf8("--prompt", "h\xc3\xa9\xff").message(),
+            "--prompt: wanted UTF-8, found an ill-formed byte at offset 3");
+}
+
 TEST(PromptFlagsTest, ReadsFilesAndNamesMissingOnes) {
   const std::string path = testing::TempDir() + "/prompt_flags_test.txt";
   std::FILE* file = std::fopen(path.c_str(), "w");

@@ -45,6 +45,15 @@ TEST_F(RouterClientTest, CancelEndsTheRunningCallOnly) {
   EXPECT_FALSE(client_.Cancel());
 }
 
+TEST(RouterClientTimeoutTest, AServerThatIsNoRouterIsCalledSo) {
+  const auto server = *GrpcServer::Start("127.0.0.1:0", {});
+  RouterClient client(server->address(), std::chrono::milliseconds(20000));
+  const absl::Status status = client.GetModel().status();
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  EXPECT_NE(status.message().find("is it a router's address?"), std::string::npos);
+  EXPECT_TRUE(absl::IsUnimplemented(client.Generate({}, [](const v1::GenerateResponse&) {})));
+}
+
 TEST(RouterClientTimeoutTest, WithoutARouterItIsUnavailable) {
   RouterClient client("127.0.0.1:1", std::chrono::milliseconds(20000));
   EXPECT_TRUE(absl::IsUnavailable(client.GetModel().status()));
