@@ -19,7 +19,8 @@ constexpr int kMinPingIntervalMs = 5000;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
-    const std::string& listen, const std::vector<grpc::Service*>& services) {
+    const std::string& listen, const std::vector<grpc::Service*>& services,
+    const std::vector<std::string>& health_names) {
   const size_t colon = listen.rfind(':');
   if (colon == std::string::npos) {
     return absl::InvalidArgumentError(
@@ -43,6 +44,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   }
   std::string address = absl::StrCat(listen.substr(0, colon), ":", port);
   std::unique_ptr<GrpcServer> result(new GrpcServer(std::move(server), std::move(address)));
+  grpc::HealthCheckServiceInterface* const health = result->server_->GetHealthCheckService();
+  for (const std::string& name : health_names) health->SetServingStatus(name, false);
   result->SetServing(false);
   return result;
 }

@@ -20,9 +20,11 @@ class GrpcServer {
  public:
   // Listens on `listen` (host:port; port 0 picks a free one) and serves `services`, which must
   // outlive the server, next to grpc.health.v1 and reflection. Health is NOT_SERVING until
-  // SetServing(true). Unavailable if the address cannot be bound.
+  // SetServing(true), for the whole process (the empty name) and for each of `health_names`, full
+  // names of services. Unavailable if the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
-      const std::string& listen, const std::vector<grpc::Service*>& services);
+      const std::string& listen, const std::vector<grpc::Service*>& services,
+      const std::vector<std::string>& health_names = {});
   ~GrpcServer();
 
   // host:port with the port that was picked.

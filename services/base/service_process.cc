@@ -9,8 +9,11 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/check.h"
 #include "common/log.h"
+#include "services/base/flag_ranges.h"
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "host:port for gRPC; port 0 picks a free one");
 ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:0",
@@ -67,6 +70,16 @@ void ParseServiceFlags(int argc, char** argv, const std::string& role) {
     std::exit(2);
   }
   InitLogging(role, absl::GetFlag(FLAGS_log_level));
+}
+
+absl::Status CheckCommonFlags() {
+  const std::string level = absl::GetFlag(FLAGS_log_level);
+  const std::vector<std::string> levels = {"trace", "debug", "info", "warn", "error", "off"};
+  if (std::find(levels.begin(), levels.end(), level) == levels.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--log_level: wanted one of ", absl::StrJoin(levels, ", "), ", found \"", level, "\""));
+  }
+  return CheckFlagRanges({{"drain_seconds", absl::GetFlag(FLAGS_drain_seconds), 0, 86400}});
 }
 
 void AnnounceListening(const GrpcServer& server, int metrics_port) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/flags/declare.h"
+#include "absl/status/status.h"
 #include "services/base/drain_gate.h"
 #include "services/base/grpc_server.h"
 
@@ -29,6 +30,9 @@ class ShutdownSignal {
 // Parses absl flags; dashes in flag names are taken as underscores. Exits with a message on an
 // unknown flag or a stray argument. Starts logging.
 void ParseServiceFlags(int argc, char** argv, const std::string& role);
+
+// What --drain_seconds and --log_level may be; InvalidArgument names the flag.
+absl::Status CheckCommonFlags();
 
 // Prints `listening address=HOST:PORT metrics_port=N` on standard output, for scripts that wait.
 void AnnounceListening(const GrpcServer& server, int metrics_port);

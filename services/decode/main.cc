@@ -13,6 +13,7 @@
 #include "kernels/kv/kv_exporter.h"
 #include "kernels/kv/kv_transport_factory.h"
 #include "kernels/models/checkpoint.h"
+#include "services/base/flag_ranges.h"
 #include "services/base/incarnation.h"
 #include "services/base/service_process.h"
 #include "services/base/status_service.h"
@@ -41,6 +42,9 @@ ABSL_FLAG(int64_t, device_margin_mib, -1,
 ABSL_FLAG(uint32_t, full_pages, 0, "pages for full-attention layers; 0 = from kv_memory_mib");
 ABSL_FLAG(uint32_t, window_pages, 0, "pages for window layers; 0 = from kv_memory_mib");
 ABSL_FLAG(int, prefill_timeout_seconds, 120, "a prefill worker that takes longer is given up");
+ABSL_FLAG(int, silent_quarantine_seconds, 0,
+          "free pages of a given-up prefill worker that lives but says nothing after so long; "
+          "sound only if no worker can be suspended longer and then write; 0 = never");
 
 namespace baton {
 namespace {
@@ -153,10 +157,13 @@ absl::Status StartEngine(DecodeProcess& process, const KvLayout& layout, uint32_
                               .layout = layout,
                               .kv_base = process.memory->base(),
                               .max_context_tokens = static_cast<int>(max_context)}));
-  BATON_ASSIGN_OR_RETURN(options.arena,
-                         KvArena::Create({.layout = layout,
-                                          .incarnation = process.incarnation,
-                                          .gone_margin = GoneMargin(*process.transport)}));
+  KvArenaOptions arena{.layout = layout,
+                       .incarnation = process.incarnation,
+                       .gone_margin = GoneMargin(*process.transport)};
+  if (const int seconds = absl::GetFlag(FLAGS_silent_quarantine_seconds); seconds > 0) {
+    arena.silent_quarantine = std::chrono::seconds(seconds);
+  }
+  BATON_ASSIGN_OR_RETURN(options.arena, KvArena::Create(std::move(arena)));
   options.client = &process.client;
   options.descriptor = process.exporter->descriptor();
   options.metrics = &process.decode_metrics;
@@ -183,7 +190,23 @@ absl::Status StartEngine(DecodeProcess& process, const KvLayout& layout, uint32_
   return absl::OkStatus();
 }
 
+absl::Status CheckFlags() {
+  BATON_RETURN_IF_ERROR(CheckCommonFlags());
+  return CheckFlagRanges(
+      {{"window_keys", absl::GetFlag(FLAGS_window_keys), 0, INT32_MAX},
+       {"max_rows", absl::GetFlag(FLAGS_max_rows), 1, 1024},
+       {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 0, INT32_MAX},
+       {"max_prefills", absl::GetFlag(FLAGS_max_prefills), 1, 1024},
+       {"max_context", absl::GetFlag(FLAGS_max_context), 0, INT32_MAX},
+       {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 1, INT32_MAX},
+       {"kv_memory_mib", absl::GetFlag(FLAGS_kv_memory_mib), 0, 1 << 24},
+       {"device_margin_mib", absl::GetFlag(FLAGS_device_margin_mib), -1, 1 << 24},
+       {"prefill_timeout_seconds", absl::GetFlag(FLAGS_prefill_timeout_seconds), 1, 86400},
+       {"silent_quarantine_seconds", absl::GetFlag(FLAGS_silent_quarantine_seconds), 0, 86400}});
+}
+
 absl::Status Serve(DecodeProcess& process, ShutdownSignal& signal) {
+  BATON_RETURN_IF_ERROR(CheckFlags());
   BATON_RETURN_IF_ERROR(LoadModel(process));
   const auto positions = static_cast<uint32_t>(process.backend->config().max_positions);
   const uint32_t wanted = absl::GetFlag(FLAGS_max_context);
@@ -198,9 +221,11 @@ absl::Status Serve(DecodeProcess& process, ShutdownSignal& signal) {
       std::make_unique<DecodeService>(process.engine.get(), &process.gate, &process.sender);
   BATON_ASSIGN_OR_RETURN(const int metrics_port,
                          process.metrics.Serve(absl::GetFlag(FLAGS_metrics_listen)));
-  BATON_ASSIGN_OR_RETURN(process.server,
-                         GrpcServer::Start(absl::GetFlag(FLAGS_listen),
-                                           {process.service.get(), process.status.get()}));
+  BATON_ASSIGN_OR_RETURN(
+      process.server,
+      GrpcServer::Start(
+          absl::GetFlag(FLAGS_listen), {process.service.get(), process.status.get()},
+          {v1::DecodeWorker::service_full_name(), v1::WorkerStatus::service_full_name()}));
   process.server->SetServing(true);
   process.serving = process.server.get();
   spdlog::info(

@@ -12,6 +12,7 @@
 #include "kernels/kv/kv_importer.h"
 #include "kernels/kv/kv_transport_factory.h"
 #include "kernels/models/checkpoint.h"
+#include "services/base/flag_ranges.h"
 #include "services/base/incarnation.h"
 #include "services/base/service_process.h"
 #include "services/base/status_service.h"
@@ -102,7 +103,16 @@ absl::Status StartEngine(PrefillProcess& process) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFlags() {
+  BATON_RETURN_IF_ERROR(CheckCommonFlags());
+  return CheckFlagRanges(
+      {{"window_keys", absl::GetFlag(FLAGS_window_keys), 0, INT32_MAX},
+       {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 0, INT32_MAX},
+       {"test_chunk_delay_ms", absl::GetFlag(FLAGS_test_chunk_delay_ms), 0, 3'600'000}});
+}
+
 absl::Status Serve(PrefillProcess& process, ShutdownSignal& signal) {
+  BATON_RETURN_IF_ERROR(CheckFlags());
   BATON_RETURN_IF_ERROR(LoadModel(process));
   BATON_RETURN_IF_ERROR(StartEngine(process));
   process.service =
@@ -114,9 +124,11 @@ absl::Status Serve(PrefillProcess& process, ShutdownSignal& signal) {
                                                              .metrics = &process.prefill_metrics});
   BATON_ASSIGN_OR_RETURN(const int metrics_port,
                          process.metrics.Serve(absl::GetFlag(FLAGS_metrics_listen)));
-  BATON_ASSIGN_OR_RETURN(process.server,
-                         GrpcServer::Start(absl::GetFlag(FLAGS_listen),
-                                           {process.service.get(), process.status.get()}));
+  BATON_ASSIGN_OR_RETURN(
+      process.server,
+      GrpcServer::Start(
+          absl::GetFlag(FLAGS_listen), {process.service.get(), process.status.get()},
+          {v1::PrefillWorker::service_full_name(), v1::WorkerStatus::service_full_name()}));
   process.server->SetServing(true);
   AnnounceListening(*process.server, metrics_port);
   signal.Wait();

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "common/check.h"
 #include "common/log.h"
+#include "services/base/flag_ranges.h"
 #include "services/base/peer_channel.h"
 #include "services/base/service_process.h"
 #include "services/router/inference_service.h"
@@ -82,6 +83,10 @@ void PublishReadiness(RouterProcess& process) {
 }
 
 absl::Status Serve(RouterProcess& process, ShutdownSignal& signal) {
+  BATON_RETURN_IF_ERROR(CheckCommonFlags());
+  BATON_RETURN_IF_ERROR(CheckFlagRanges(
+      {{"max_in_flight", absl::GetFlag(FLAGS_max_in_flight), 1, 1 << 20},
+       {"worker_timeout_ms", absl::GetFlag(FLAGS_worker_timeout_ms), 1, 86400000}}));
   RouterCoreOptions options;
   BATON_ASSIGN_OR_RETURN(options.facts, LoadModelFacts(absl::GetFlag(FLAGS_model)));
   BATON_ASSIGN_OR_RETURN(options.text, ModelText::Load(absl::GetFlag(FLAGS_model)));
@@ -105,7 +110,8 @@ absl::Status Serve(RouterProcess& process, ShutdownSignal& signal) {
   BATON_ASSIGN_OR_RETURN(const int metrics_port,
                          process.metrics.Serve(absl::GetFlag(FLAGS_metrics_listen)));
   BATON_ASSIGN_OR_RETURN(process.server,
-                         GrpcServer::Start(absl::GetFlag(FLAGS_listen), {process.service.get()}));
+                         GrpcServer::Start(absl::GetFlag(FLAGS_listen), {process.service.get()},
+                                           {v1::Inference::service_full_name()}));
   process.watch = std::make_unique<WorkerWatch>(process.directory.get(), std::move(channels),
                                                 [&process] { PublishReadiness(process); });
   AnnounceListening(*process.server, metrics_port);

@@ -19,6 +19,16 @@ TEST(ServiceProcessTest, DashesInFlagNamesAreUnderscores) {
   EXPECT_EQ(absl::GetFlag(FLAGS_drain_seconds), 7);
 }
 
+TEST(ServiceProcessTest, CommonFlagsHaveLimits) {
+  EXPECT_TRUE(CheckCommonFlags().ok());
+  absl::SetFlag(&FLAGS_log_level, "loud");
+  EXPECT_NE(CheckCommonFlags().message().find("found \"loud\""), std::string::npos);
+  absl::SetFlag(&FLAGS_log_level, "info");
+  absl::SetFlag(&FLAGS_drain_seconds, -1);
+  EXPECT_EQ(CheckCommonFlags().message(), "--drain_seconds: wanted 0 to 86400, found -1");
+  absl::SetFlag(&FLAGS_drain_seconds, 7);
+}
+
 TEST(ServiceProcessTest, WaitReturnsTheSignal) {
   ShutdownSignal signal;
   kill(getpid(), SIGTERM);
