@@ -95,7 +95,7 @@ struct PrefillChunk {
 struct KvTransferStats {
   uint64_t pushed_bytes = 0;   // Copied to arenas on other GPUs.
   uint64_t pulled_bytes = 0;   // Cached prefixes copied from them.
-  double push_seconds = 0;     // In which pushes ran, most of it under compute.
+  double push_seconds = 0;     // In which bytes of pushes moved, most of it under compute.
   double exposed_seconds = 0;  // By which pushes outlasted the compute of their chunk.
 };
 

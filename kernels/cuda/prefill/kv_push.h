@@ -97,6 +97,7 @@ class KvPusher {
 
   explicit KvPusher(KvCopyMethod method) : method_(method) {}
   absl::Status Upload();
+  absl::Status CountEngineSeconds();
   absl::StatusOr<uint64_t> CopyLayer(const KvTarget& from, const KvTarget& to, int layer);
 
   const KvCopyMethod method_;
@@ -110,6 +111,8 @@ class KvPusher {
   GroupPages groups_[kKvGroupCount];
   PinnedMemory staging_;
   DeviceMemory pairs_;
+  DeviceMemory spans_;       // CopySpan [layer], of the kernel's copies.
+  PinnedMemory host_spans_;  // CopySpan [2 * layer]: as they begin, and as they ended.
   KvTransferStats stats_;
 };
 

@@ -1,8 +1,9 @@
+#include "kernels/cuda/prefill/kv_slice_copy.h"
+
 #include <algorithm>
 
 #include "common/check.h"
 #include "kernels/cuda/prefill/cuda_status.h"
-#include "kernels/cuda/prefill/kv_slice_copy.h"
 
 namespace baton::prefill {
 namespace {
@@ -13,7 +14,14 @@ constexpr uint64_t kUnitBytes = uint64_t{kThreads} * kUnroll * 16;
 // Enough to fill NVLink (16 * 32 KiB in flight), and few multiprocessors taken from compute.
 constexpr int kMaxBlocks = 16;
 
+__device__ unsigned long long Nanoseconds() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
 __global__ void __launch_bounds__(kThreads) SliceCopy(SliceCopyCall call, int units_a_slice) {
+  if (threadIdx.x == 0) atomicMin(&call.span->begin_ns, Nanoseconds());
   const int units = call.count * units_a_slice;
   for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
     const PagePair page = call.pages[unit / units_a_slice];
@@ -33,6 +41,9 @@ __global__ void __launch_bounds__(kThreads) SliceCopy(SliceCopyCall call, int un
       if (at < bytes) *reinterpret_cast<int4*>(to + at) = held[i];
     }
   }
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) atomicMax(&call.span->end_ns, Nanoseconds());
 }
 
 }  // namespace
