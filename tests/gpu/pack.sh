@@ -13,7 +13,7 @@ target=$(mktemp -d)
 trap 'rm -rf "$target"' EXIT
 build=${2:-build}
 programs=(bin/baton bin/baton-router bin/baton-prefill bin/baton-decode bin/prefill_gpu_test bin/prefill_bench
-  tests/gpu_decode tests/unit_kernels_kv tests/kv_peer_process)
+  tests/gpu_decode tests/gpu_fault tests/system_failure tests/unit_kernels_kv tests/kv_peer_process)
 
 mkdir -p "$target/bin" "$target/lib/cxx"
 for program in "${programs[@]}"; do

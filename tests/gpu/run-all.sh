@@ -24,7 +24,7 @@ seconds=()
 
 export LD_LIBRARY_PATH=$bin/../lib:/usr/local/cuda/targets/x86_64-linux/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 if ! ldconfig -p | grep -q 'libstdc++\.so\.6'; then LD_LIBRARY_PATH+=:$bin/../lib/cxx; fi
-export BATON_TEST_ROOT=$root
+export BATON_TEST_ROOT=$root BATON_TEST_PROGRAMS=$bin BATON_TEST_LOGS=$logs
 
 # step NAME LIMIT_SECONDS COMMAND...: its output goes to LOGS/NAME.log and to ours.
 step() {
@@ -58,6 +58,13 @@ check=("$bin/baton" check --backend=cuda --model="$nano" --oracle="$oracle/north
 step check-cuda 60 "${check[@]}"
 step check-cuda-chunks 60 "${check[@]}" --chunk-tokens=7
 step stack 150 "$root/tests/gpu/stack.sh" "$bin" "$root" "$logs/stack"
+step faults 240 "$bin/gpu_fault"
+step failures 120 env BATON_TEST_BACKEND=cuda "$bin/system_failure"
+step one-gpu 120 python3 "$root/tests/gpu/serve_local.py" one-gpu "$bin" "$logs" --model="$nano" --tokens=3000
+if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
+  step two-gpu 120 python3 "$root/tests/gpu/serve_local.py" two-gpu "$bin" "$logs" --model="$nano" --tokens=3000
+  step bench-push 120 "$bin/prefill_bench" --lengths 2048,8192,32768 --push auto
+fi
 step bench-decode-nano 60 "$bin/baton" bench decode --model="$nano" --context=512
 step bench-decode 150 "$bin/baton" bench decode --batch=1,8,32
 step bench-decode-pool 120 "$bin/baton" bench decode --batch=8 --routing=27

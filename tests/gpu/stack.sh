@@ -2,7 +2,7 @@
 # The whole service on one GPU against the whole service on the CPU, North Nano, real processes:
 #   tests/gpu/stack.sh BIN ROOT LOGS
 # Tokens must be equal wherever the choice was not a near tie; alone and with others in the batch they must be equal to
-# the bit; the transport must be cuda_ipc.
+# the bit; the transport must be cuda_ipc, in place; /metrics of both workers must answer while they serve.
 set -euo pipefail
 
 [ $# -eq 3 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -58,6 +58,15 @@ ask_together() {
   for pid in "${pids[@]}"; do wait "$pid"; done
 }
 
+# read_metrics ROLE: /metrics of a worker, as LOGS/ROLE.prom.
+read_metrics() {
+  local port
+  port=$(sed -n 's/.*metrics_port=\([0-9]*\).*/\1/p' "$log_dir/$1.out")
+  curl --silent --show-error --fail --max-time 10 "http://127.0.0.1:$port/metrics" >"$logs/$1.prom" ||
+    fail "$1 does not answer on /metrics, port $port"
+  say "/metrics of $1: $(wc -l <"$logs/$1.prom") lines"
+}
+
 # serve BACKEND: starts the three processes; their logs are LOGS/BACKEND.
 serve() {
   log_dir=$logs/$1
@@ -70,7 +79,15 @@ serve() {
 
 serve cuda
 ask_each "$logs/cuda-alone"
-ask_together "$logs/cuda-together"
+ask_together "$logs/cuda-together" &
+together=$!
+read_metrics decode
+read_metrics prefill
+wait "$together"
+read_metrics decode
+read_metrics prefill
+grep -h '^baton_kv_.*bytes_total\|^baton_generation_tokens_total' "$logs/decode.prom" "$logs/prefill.prom"
+grep -q '^baton_kv_pushed_bytes_total{.*} 0$' "$logs/prefill.prom" || fail "bytes were copied on one GPU"
 build/bin/baton status --router="$address" | tee "$logs/status.txt"
 grep -q 'by cuda_ipc' "$logs/status.txt" || fail "wanted a transport cuda_ipc in the status above, found none"
 stop_stack

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "tests/system/places.h"
 
 namespace baton {
 namespace {
@@ -35,7 +36,7 @@ constexpr std::chrono::seconds kStartLimit(60);
 
 Process::Process(const std::string& program, const std::vector<std::string>& arguments,
                  const std::string& log_path) {
-  std::vector<std::string> words = {std::string(BATON_BINARY_DIR) + "/bin/" + program};
+  std::vector<std::string> words = {ProgramDir() + "/" + program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/check.h"
+#include "tests/system/places.h"
 
 namespace baton {
 namespace {
@@ -22,7 +23,7 @@ constexpr milliseconds kPause(20);  // Between two looks at the router's list.
 
 std::string MakeLogDir() {
   const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-  const std::filesystem::path dir = std::filesystem::path(BATON_BINARY_DIR) / "system" /
+  const std::filesystem::path dir = std::filesystem::path(SystemLogDir()) /
                                     absl::StrCat(test->test_suite_name(), ".", test->name());
   std::filesystem::remove_all(dir);
   std::filesystem::create_directories(dir);
@@ -31,7 +32,7 @@ std::string MakeLogDir() {
 
 }  // namespace
 
-std::string NorthNanoDir() { return std::string(BATON_SOURCE_DIR) + "/deploy/models/north-nano"; }
+std::string NorthNanoDir() { return SourceDir() + "/deploy/models/north-nano"; }
 
 Stack::Stack(StackOptions options) : options_(std::move(options)), log_dir_(MakeLogDir()) {
   for (int i = 0; i < options_.prefill_count; ++i) {
@@ -51,6 +52,12 @@ Stack::Stack(StackOptions options) : options_(std::move(options)), log_dir_(Make
 
 std::unique_ptr<Process> Stack::Start(const std::string& role, const std::string& listen,
                                       std::vector<std::string> flags) {
+  if (const std::string backend = PlaceFrom("BATON_TEST_BACKEND", "");
+      !backend.empty() && role != "router") {
+    flags.push_back("--backend=" + backend);
+    // Several decode processes may share the device.
+    if (role == "decode") flags.push_back("--kv-memory-mib=256");
+  }
   flags.push_back("--model=" + NorthNanoDir());
   flags.push_back("--listen=" + listen);
   return std::make_unique<Process>("baton-" + role, flags, log_dir_ + "/" + role + ".log");
@@ -66,6 +73,14 @@ void Stack::RestartDecode(int index) {
   auto& process = decode_[static_cast<size_t>(index)];
   process = Start("decode", decode_address(index), options_.decode_flags);
   process->WaitListening();
+}
+
+void Stack::RestartAllDecode() {
+  for (auto& process : decode_) process.reset();  // Their ports are free again.
+  for (size_t i = 0; i < decode_.size(); ++i) {
+    decode_[i] = Start("decode", decode_addresses_[i], options_.decode_flags);
+  }
+  for (const auto& process : decode_) process->WaitListening();
 }
 
 bool Stack::WaitWorkers(const std::function<bool(const v1::ListWorkersResponse&)>& wanted) {

@@ -1,5 +1,6 @@
 // A whole Baton on loopback for one test: processes on free ports, stopped at the end. Logs go to
-// the test's folder under build/system and stay there. One thread, but clients may be many.
+// the test's folder under build/system and stay there. BATON_TEST_BACKEND=cuda runs the workers on
+// the GPU. One thread, but clients may be many.
 #pragma once
 
 #include <chrono>
@@ -45,6 +46,7 @@ class Stack {
   // The same worker again, on the same port.
   void RestartPrefill(int index);
   void RestartDecode(int index);
+  void RestartAllDecode();  // At the same time; those that still run are killed.
 
   Process& router() { return *router_; }
   Process& prefill(int index) { return *prefill_[static_cast<size_t>(index)]; }
