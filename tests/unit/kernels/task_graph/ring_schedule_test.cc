@@ -1,0 +1,72 @@
+#include "kernels/task_graph/ring_schedule.h"
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+#include "tests/unit/kernels/task_graph/graph_configs.h"
+
+namespace baton {
+namespace {
+
+constexpr int kSlotBytes = 24576;
+
+uint64_t BytesOfAllWorkers(const ModelConfig& config, int workers, const StepLoad& load) {
+  const TaskGraph graph = TaskGraph::Build(config, workers);
+  uint64_t bytes = 0;
+  for (int worker = 0; worker < workers; ++worker) {
+    bytes += RingSchedule::Of(config, graph, worker, load, kSlotBytes).bytes();
+  }
+  return bytes;
+}
+
+TEST(RingSchedule, StreamsEveryWeightOnceAndEveryPageThatIsSeen) {
+  const ModelConfig config = NorthMiniConfig();
+  const uint64_t hidden = 2048, q = 4096, kv = 512, vocabulary = 262144;
+  uint64_t weights = vocabulary * hidden;
+  uint64_t pages = 0;
+  for (const LayerConfig& layer : config.layers) {
+    weights += hidden * (2 * q + 2 * kv) + 3 * hidden * layer.ffn_width * (layer.dense ? 1 : 8);
+    if (!layer.dense) weights += hidden * 128;
+    // Keys [0, 8192) or, of a window of 4096, those from 4097 on: 64 pages, the first in part.
+    pages += layer.sliding ? 64 : 128;
+  }
+  ModelConfig windowed = config;
+  windowed.window_keys = 4096;
+  const uint64_t found = BytesOfAllWorkers(windowed, 132, {.contexts = {8192}});
+  EXPECT_EQ(found, 2 * weights + pages * 64 * 2 * kv * 2);
+}
+
+TEST(RingSchedule, KeepsTaskOrderAndFitsTheSlots) {
+  const ModelConfig config = NorthMiniConfig();
+  const TaskGraph graph = TaskGraph::Build(config, 132);
+  const RingSchedule schedule =
+      RingSchedule::Of(config, graph, 7, {.active_experts = 52}, kSlotBytes);
+  ASSERT_FALSE(schedule.chunks().empty());
+  EXPECT_TRUE(std::is_sorted(
+      schedule.chunks().begin(), schedule.chunks().end(),
+      [](const RingChunk& one, const RingChunk& other) { return one.task < other.task; }));
+  for (const RingChunk& chunk : schedule.chunks()) {
+    EXPECT_LE(chunk.bytes, static_cast<uint32_t>(kSlotBytes));
+    const OpKind op = schedule.tasks()[chunk.task].op;
+    const bool routed = op == OpKind::kGateUp || op == OpKind::kDown;
+    EXPECT_EQ(chunk.queue == ChunkQueue::kRouted, routed);
+  }
+}
+
+TEST(RingSchedule, GivesEverySplitOfARowToOneWorker) {
+  // Pages of all workers' attention tasks, whatever the batch.
+  const ModelConfig config = NorthMiniConfig();
+  const StepLoad none{.contexts = {0, 0, 0}}, some{.contexts = {100, 0, 5000}};
+  const uint64_t tile = 64 * 128 * 2;
+  const uint64_t difference =
+      BytesOfAllWorkers(config, 132, some) - BytesOfAllWorkers(config, 132, none);
+  uint64_t pages = 0;
+  for (const LayerConfig& layer : config.layers) {
+    // NorthMiniConfig leaves window_keys at 0: a sliding layer sees no cached key.
+    if (!layer.sliding) pages += 2 + 79;
+  }
+  EXPECT_EQ(difference, pages * tile * 2 * 4);
+}
+
+}  // namespace
+}  // namespace baton
