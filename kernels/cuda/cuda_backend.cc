@@ -14,6 +14,7 @@
 #include "kernels/cuda/decode/cuda_decode_runner.h"
 #include "kernels/cuda/decode/decode_geometry.h"
 #include "kernels/cuda/decode/weight_packer.h"
+#include "kernels/cuda/load_progress.h"
 #include "kernels/cuda/prefill/cuda_prefill_runner.h"
 #include "kernels/cuda/prefill/prefill_engine.h"
 #include "kernels/cuda/prefill/prefill_weights.h"
@@ -25,7 +26,6 @@ namespace baton::cuda {
 namespace {
 
 constexpr int kDevice = 0;
-constexpr std::chrono::seconds kProgressPeriod{2};
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -36,21 +36,6 @@ absl::StatusOr<int> DeviceAttribute(cudaDeviceAttr attribute) {
   BATON_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&value, attribute, kDevice));
   return value;
 }
-
-// Logs how far packing is, every other second.
-class ProgressLog {
- public:
-  void operator()(uint64_t done_bytes, uint64_t total_bytes) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < kProgressPeriod) return;
-    last_ = now;
-    spdlog::info("msg=\"packing decode weights\" done_mib={} total_mib={}", done_bytes >> 20,
-                 total_bytes >> 20);
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
@@ -100,12 +85,11 @@ absl::Status CudaBackend::LoadDecodeWeights() {
         "decode runner: wanted a backend for decode, found one "
         "that was made for prefill only");
   if (decode_weights_ != nullptr) return absl::OkStatus();
-  const auto begin = std::chrono::steady_clock::now();
-  ProgressLog progress;
+  LoadProgress progress("packing decode weights");
   BATON_ASSIGN_OR_RETURN(
       decode_weights_, PackedWeights::Load(config(), checkpoint_.weights(), graph_->worker_count(),
                                            std::ref(progress)));
-  const double seconds = SecondsSince(begin);
+  const double seconds = progress.seconds();
   spdlog::info("msg=\"packed decode weights\" mib={} seconds={:.2f} gb_per_second={:.2f}",
                decode_weights_->bytes() >> 20, seconds, decode_weights_->bytes() / seconds * 1e-9);
   return absl::OkStatus();
