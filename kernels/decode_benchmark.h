@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
+#include "common/generation.h"
 #include "kernels/models/checkpoint.h"
 
 namespace baton {
@@ -30,14 +30,16 @@ struct DecodeMeasurement {
   double distinct_experts = 0;
   double weight_bytes = 0, kv_bytes = 0;  // That a step must read.
   double wait_memory = 0, wait_routing = 0, wait_join = 0,
-         wait_other = 0;           // Shares of the workers' cycles.
-  double first_after_idle_ms = 0;  // A step after one idle second.
+         wait_other = 0;              // Shares of the workers' cycles.
+  double first_after_idle_ms = 0;     // A step after one idle second.
+  std::vector<SampledToken> sampled;  // [warm-up and measured steps][rows]
   uint64_t digest =
       0;  // Of all tokens and log-probability bits: equal for equal points, whatever the tuning.
   double bytes() const { return weight_bytes + kv_bytes; }
 };
 
 struct DecodeBenchmarkOptions {
+  bool baseline = false;  // The step as one kernel per operation instead of the megakernel.
   const Checkpoint* checkpoint = nullptr;  // Null: random weights at North Mini Code's geometry,
   int layers = 49;                         // this many layers of it.
   std::vector<DecodePoint> points;         // That will be measured: sizes the KV arena.
@@ -50,7 +52,7 @@ class DecodeBenchmark {
   virtual uint64_t weight_bytes() const = 0;
   // Bytes a second of a plain stream over device memory, measured when the benchmark was made.
   virtual double stream_bytes_per_second() const = 0;
-  // `trace_json`, if not null, gets the last step's trace.
+  // `trace_json`, if not null, gets the last step's trace; the baseline refuses that.
   virtual absl::StatusOr<DecodeMeasurement> Measure(const DecodePoint& point,
                                                     std::string* trace_json) = 0;
 };

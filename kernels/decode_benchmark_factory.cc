@@ -1,6 +1,7 @@
 #include "kernels/decode_benchmark_factory.h"
 
 #ifdef BATON_WITH_CUDA
+#include "kernels/cuda/bench/cuda_baseline_benchmark.h"
 #include "kernels/cuda/bench/cuda_decode_benchmark.h"
 #endif
 
@@ -9,6 +10,7 @@ namespace baton {
 absl::StatusOr<std::unique_ptr<DecodeBenchmark>> MakeDecodeBenchmark(
     const DecodeBenchmarkOptions& options) {
 #ifdef BATON_WITH_CUDA
+  if (options.baseline) return cuda::MakeCudaBaselineBenchmark(options);
   return cuda::MakeCudaDecodeBenchmark(options);
 #else
   (void)options;

@@ -8,6 +8,7 @@
 #include "kernels/decode_benchmark_factory.h"
 #include "kernels/models/checkpoint.h"
 #include "services/client/bench_plan.h"
+#include "services/client/bench_ratio.h"
 #include "services/client/bench_table.h"
 #include "services/client/commands.h"
 
@@ -25,8 +26,12 @@ absl::Status WriteTrace(const std::string& path, const std::string& json) {
   return absl::OkStatus();
 }
 
-absl::Status Measure(const CommandLine& line, const std::vector<DecodePoint>& points,
-                     DecodeBenchmark& benchmark) {
+using Measurements = std::vector<DecodeMeasurement>;
+
+absl::StatusOr<Measurements> Measure(const CommandLine& line,
+                                     const std::vector<DecodePoint>& points,
+                                     DecodeBenchmark& benchmark, bool may_trace) {
+  Measurements all;
   const double stream = benchmark.stream_bytes_per_second();
   const bool json = line.on("json");
   if (!json) {
@@ -36,7 +41,7 @@ absl::Status Measure(const CommandLine& line, const std::vector<DecodePoint>& po
                 BenchTableHead().c_str());
   }
   for (const DecodePoint& point : points) {
-    const bool traced = line.given("trace") && &point == &points.front();
+    const bool traced = may_trace && line.given("trace") && &point == &points.front();
     std::string trace;
     BATON_ASSIGN_OR_RETURN(const DecodeMeasurement measured,
                            benchmark.Measure(point, traced ? &trace : nullptr));
@@ -45,6 +50,30 @@ absl::Status Measure(const CommandLine& line, const std::vector<DecodePoint>& po
         json ? BenchJsonLine(point, measured, stream) : BenchTableLine(point, measured, stream);
     std::printf("%s\n", text.c_str());
     std::fflush(stdout);
+    all.push_back(measured);
+  }
+  return all;
+}
+
+// The megakernel, and then the baseline if asked for; one at a time, as each takes most of the
+// device's memory.
+absl::Status MeasureBoth(const CommandLine& line, DecodeBenchmarkOptions options) {
+  Measurements megakernel;
+  {
+    BATON_ASSIGN_OR_RETURN(const auto benchmark, MakeDecodeBenchmark(options));
+    BATON_ASSIGN_OR_RETURN(megakernel, Measure(line, options.points, *benchmark, true));
+  }
+  if (!line.on("baseline")) return absl::OkStatus();
+  options.baseline = true;
+  BATON_ASSIGN_OR_RETURN(const auto benchmark, MakeDecodeBenchmark(options));
+  if (!line.on("json")) std::printf("\none kernel per operation in a CUDA graph:\n");
+  BATON_ASSIGN_OR_RETURN(const Measurements baseline,
+                         Measure(line, options.points, *benchmark, false));
+  const bool same_weights = options.checkpoint != nullptr;
+  for (size_t i = 0; i < options.points.size(); ++i) {
+    const auto format = line.on("json") ? BenchRatioJson : BenchRatioLine;
+    std::printf("%s\n",
+                format(options.points[i], megakernel[i], baseline[i], same_weights).c_str());
   }
   return absl::OkStatus();
 }
@@ -65,10 +94,9 @@ ExitCode RunBench(const CommandLine& line) {
   const auto points =
       BenchPoints(line, checkpoint == nullptr ? kNorthExperts : checkpoint->config().expert_count);
   if (!points.ok()) return Complain(points.status(), kExitUsage);
-  const auto benchmark = MakeDecodeBenchmark(
+  const absl::Status status = MeasureBoth(
+      line,
       {.checkpoint = checkpoint.get(), .layers = static_cast<int>(*layers), .points = *points});
-  if (!benchmark.ok()) return Complain(benchmark.status(), ExitCodeFor(benchmark.status()));
-  const absl::Status status = Measure(line, *points, **benchmark);
   return status.ok() ? kExitOk : Complain(status, ExitCodeFor(status));
 }
 
@@ -81,6 +109,8 @@ Command BenchCommand() {
   spec.flags = {{"model", "DIR", "",
                  "checkpoint to measure; default: random weights at North Mini Code's geometry"},
                 {"layers", "N", "49", "without --model: how many of its 49 layers"},
+                {"baseline", "", "false",
+                 "then measure the step as one kernel per operation too, and print the ratio"},
                 {"trace", "FILE", "", "write the first point's last step as Perfetto JSON"},
                 {"json", "", "false", "print JSON, one object a line"}};
   for (FlagSpec& flag : BenchPointFlags()) spec.flags.push_back(std::move(flag));

@@ -7,6 +7,7 @@
 
 #include "common/check.h"
 #include "common/log.h"
+#include "kernels/cuda/bench/bench_rows.h"
 #include "kernels/cuda/bench/decode_bench.h"
 #include "kernels/cuda/bench/north_geometry.h"
 #include "kernels/cuda/bench/stream_bench.h"
@@ -54,7 +55,7 @@ absl::StatusOr<std::unique_ptr<DecodeBenchmark>> MakeCudaDecodeBenchmark(
                          MeasureStreamBandwidth(kStreamBytes, kStreamRuns, kStreamChunks));
   uint64_t arena_bytes = 0;
   for (const DecodePoint& point : options.points) {
-    arena_bytes = std::max(arena_bytes, DecodeBench::LayoutFor(config, point).total_bytes());
+    arena_bytes = std::max(arena_bytes, BenchLayout(config, point).total_bytes());
   }
   spdlog::info("msg=\"making weights\" synthetic={} arena_mib={}", options.checkpoint == nullptr,
                arena_bytes >> 20);

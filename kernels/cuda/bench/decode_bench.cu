@@ -7,22 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "kernels/cuda/bench/bench_rows.h"
+#include "kernels/cuda/bench/noise_fill.h"
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/kv/model_kv_layout.h"
 
 namespace baton::cuda {
 namespace {
-
-__global__ void FillNoise(uint32_t* to, uint64_t words) {
-  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < words;
-       i += uint64_t{gridDim.x} * blockDim.x) {
-    uint32_t h = static_cast<uint32_t>(i * 0x9e3779b1u);
-    h ^= h >> 15;
-    h *= 0x85ebca6bu;
-    // Two bf16 of magnitude 0.25 to 1 and either sign.
-    to[i] = (h & 0x80ff80ffu) | 0x3e803e80u;
-  }
-}
 
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -33,13 +23,6 @@ double Quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
   return values[std::min(values.size() - 1, static_cast<size_t>(q * values.size()))];
 }
-
-std::vector<int> ContextsOf(const DecodePoint& point) {
-  return point.contexts.empty() ? std::vector<int>(point.batch, point.context) : point.contexts;
-}
-
-// Room for the warm-up, the measured steps, the one in flight and the one after the idle second.
-int TotalSteps(const DecodePoint& point) { return point.warm_up_steps + point.steps + 4; }
 
 uint64_t Digest(uint64_t digest, const StepOutput& output) {
   constexpr uint64_t kFnvPrime = 0x100000001b3ull;
@@ -98,50 +81,17 @@ absl::StatusOr<std::unique_ptr<DecodeBench>> DecodeBench::Create(
   bench->graph_ = std::make_unique<TaskGraph>(TaskGraph::Build(config, worker_count));
   bench->arena_bytes_ = arena_bytes;
   BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&bench->arena_, arena_bytes));
-  FillNoise<<<1056, 256>>>(static_cast<uint32_t*>(bench->arena_), arena_bytes / 4);
-  BATON_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
   return bench;
 }
 
 DecodeBench::~DecodeBench() { cudaFree(arena_); }
-
-double DecodeBench::WeightBytes(double distinct_experts) const {
-  double bytes = 0;
-  for (const LayerDevice& l : weights_->layers()) {
-    const double h = config_.hidden, q = double(config_.query_heads) * config_.head_dim,
-                 kv = double(config_.kv_heads) * config_.head_dim;
-    bytes += 2 * h * (q + 2 * kv + q) + 2 * h * l.expert_count + 6 * h * l.always_width;
-    if (l.expert_count > 0) bytes += distinct_experts * 6 * h * l.expert_width;
-  }
-  return bytes + 2.0 * config_.vocab * config_.hidden;
-}
-
-double DecodeBench::KvBytes(const std::vector<int>& contexts) const {
-  double bytes = 0;
-  for (int context : contexts) {
-    for (const LayerConfig& layer : config_.layers) {
-      const int keys = layer.sliding ? std::min(context, config_.window_keys) : context;
-      bytes += 4.0 * config_.kv_heads * config_.head_dim * keys;
-    }
-  }
-  return bytes;
-}
-
-KvLayout DecodeBench::LayoutFor(const ModelConfig& config, const DecodePoint& point) {
-  uint32_t full = 0, window = 0;
-  for (int context : ContextsOf(point)) {
-    full += FullPagesFor(context + TotalSteps(point));
-    window += WindowPagesFor(context + TotalSteps(point), config.window_keys, 1);
-  }
-  return MakeModelKvLayout(config, {.element_bytes = 2, .swizzled = true}, full, window);
-}
 
 absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> DecodeBench::MakeRunner(
     const DecodePoint& point, const DecodeTuning& tuning) const {
   const std::vector<int> contexts = ContextsOf(point);
   DecodeRunnerOptions options{
       .max_rows = std::max(8, (static_cast<int>(contexts.size()) + 7) / 8 * 8),
-      .layout = LayoutFor(config_, point),
+      .layout = BenchLayout(config_, point),
       .kv_base = arena_,
       .max_context_tokens =
           *std::max_element(contexts.begin(), contexts.end()) + TotalSteps(point)};
@@ -153,25 +103,6 @@ absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> DecodeBench::MakeRunner(
   return CudaDecodeRunner::Create(config_, *weights_, *graph_, options, tuning);
 }
 
-StepInput DecodeBench::JoinRows(const DecodePoint& point) const {
-  StepInput join;
-  uint32_t next_full = 0, next_window = 0;
-  const std::vector<int> contexts = ContextsOf(point);
-  for (size_t i = 0; i < contexts.size(); ++i) {
-    const int tokens = contexts[i] + TotalSteps(point);
-    RowJoin row{.slot = static_cast<int>(i),
-                .row_id = i + 1,
-                .token = static_cast<TokenId>((100 + 37 * i) % config_.vocab),
-                .position = contexts[i],
-                .max_new_tokens = TotalSteps(point)};
-    for (uint32_t n = FullPagesFor(tokens); n > 0; --n) row.pages.full.push_back(next_full++);
-    for (uint32_t n = WindowPagesFor(tokens, config_.window_keys, 1); n > 0; --n)
-      row.pages.window.push_back(next_window++);
-    join.joins.push_back(std::move(row));
-  }
-  return join;
-}
-
 absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
                                                        const DecodeTuning& tuning,
                                                        std::string* trace_json) {
@@ -179,7 +110,11 @@ absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
   used.forced_experts = std::min(point.forced_experts, config_.expert_count);
   used.trace = trace_json != nullptr;
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<CudaDecodeRunner> runner, MakeRunner(point, used));
-  BATON_RETURN_IF_ERROR(runner->Submit(JoinRows(point)));
+  // What an earlier point appended must not matter.
+  BATON_RETURN_IF_ERROR(FillNoise(arena_, arena_bytes_));
+  StepInput first;
+  first.joins = BenchRows(config_, point);
+  BATON_RETURN_IF_ERROR(runner->Submit(first));
   StepTimes times;
   DecodeMeasurement m;
   double last = 0;
@@ -189,6 +124,7 @@ absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
     BATON_ASSIGN_OR_RETURN(const StepOutput output, runner->Await());
     const double now = Seconds();
     m.digest = Digest(m.digest, output);
+    for (const RowResult& row : output.rows) m.sampled.push_back(row.sampled);
     if (step > point.warm_up_steps) times.Add(now - last, output);
     last = now;
   }
@@ -202,9 +138,9 @@ absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
   m.first_after_idle_ms = (Seconds() - idle_begin) * 1e3;
   std::vector<int> contexts = ContextsOf(point);
   times.Summarize(static_cast<int>(contexts.size()), &m);
-  m.weight_bytes = WeightBytes(m.distinct_experts);
+  m.weight_bytes = WeightBytesRead(config_, m.distinct_experts);
   for (int& context : contexts) context += point.warm_up_steps + point.steps / 2;
-  m.kv_bytes = KvBytes(contexts);
+  m.kv_bytes = KvBytesRead(config_, contexts);
   if (trace_json != nullptr) {
     BATON_ASSIGN_OR_RETURN(*trace_json, runner->TraceJson());
   }

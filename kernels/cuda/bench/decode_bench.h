@@ -29,21 +29,14 @@ class DecodeBench {
                                                              uint64_t arena_bytes);
   ~DecodeBench();
 
-  // Of an arena with the pages that the point's rows need.
-  static KvLayout LayoutFor(const ModelConfig& config, const DecodePoint& point);
-
   absl::StatusOr<DecodeMeasurement> Measure(const DecodePoint& point, const DecodeTuning& tuning,
                                             std::string* trace_json);
   uint64_t weight_bytes() const { return weights_->bytes(); }
 
  private:
   explicit DecodeBench(const ModelConfig& config) : config_(config) {}
-  // Bytes of a step that the point must read, given distinct experts a layer.
-  double WeightBytes(double distinct_experts) const;
-  double KvBytes(const std::vector<int>& contexts) const;
   absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> MakeRunner(const DecodePoint& point,
                                                                const DecodeTuning& tuning) const;
-  StepInput JoinRows(const DecodePoint& point) const;
 
   const ModelConfig config_;
   std::unique_ptr<PackedWeights> weights_;
