@@ -6,7 +6,7 @@
 
 Weights are made on a GPU through PyTorch where both are there, else with NumPy from a pool of noise that repeats. The
 tokenizer is that of --tokenizer, filled up with made-up words to 262144 tokens. A memory file system that is too small
-is made larger, if this user may. Names and shapes: Hugging Face transformers modeling_cohere2_moe and the model's index.
+is made larger, if this user may. Names, shapes: Hugging Face transformers modeling_cohere2_moe, the model's index.
 """
 
 import argparse

@@ -53,10 +53,13 @@ nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used --format=csv
 
 step kv-cuda-ipc 60 "$bin/unit_kernels_kv" --gtest_brief=1 --gtest_filter='*uda*'
 step decode-kernel 120 "$bin/gpu_decode"
+step decode-parity 120 "$bin/gpu_decode_parity" --gtest_brief=1
+step baseline 120 "$bin/gpu_baseline" --gtest_brief=1
 step prefill-kernels 180 "$bin/prefill_gpu_test" --models "$root/deploy/models" --oracle "$oracle"
 check=("$bin/baton" check --backend=cuda --model="$nano" --oracle="$oracle/north-nano")
 step check-cuda 60 "${check[@]}"
 step check-cuda-chunks 60 "${check[@]}" --chunk-tokens=7
+step load-nano 30 "$bin/load_bench" "$nano" 3
 step stack 150 "$root/tests/gpu/stack.sh" "$bin" "$root" "$logs/stack"
 step faults 240 "$bin/gpu_fault"
 step failures 120 env BATON_TEST_BACKEND=cuda "$bin/system_failure"
@@ -66,9 +69,20 @@ if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
   step bench-push 120 "$bin/prefill_bench" --lengths 2048,8192,32768 --push auto
 fi
 step bench-decode-nano 60 "$bin/baton" bench decode --model="$nano" --context=512
-step bench-decode 150 "$bin/baton" bench decode --batch=1,8,32
+step bench-decode 200 "$bin/baton" bench decode --batch=1,8,32 --baseline
+step bench-decode-long 120 "$bin/baton" bench decode --batch=1 --steps=10000
 step bench-decode-pool 120 "$bin/baton" bench decode --batch=8 --routing=27
 step bench-decode-ragged 120 "$bin/baton" bench decode --contexts=100,8192,700,65536,3000,12000,1,131000
+# A checkpoint of North Mini Code's widths: 4 layers against the reference, all 49 for loading. Both go to memory.
+memory=${BATON_CHECKPOINTS:-/dev/shm}
+step make-checkpoint-4 120 "$root/tests/gpu/make_checkpoint.py" "$memory/north4" --layers 4
+step oracle-4 200 "$root/tests/gpu/write_oracle.py" "$memory/north4" "$logs/north4"
+step check-north-4 120 "$bin/baton" check --backend=cuda --model="$memory/north4" --oracle="$logs/north4"
+step baseline-north-4 120 "$bin/baton" bench decode --model="$memory/north4" --batch=1,8,32 --steps=16 --baseline
+rm -rf "$memory/north4"
+step make-checkpoint 200 "$root/tests/gpu/make_checkpoint.py" "$memory/north"
+step load-north 120 "$bin/load_bench" "$memory/north" 2
+rm -rf "$memory/north"
 step bench-prefill 150 "$bin/prefill_bench"
 
 printf '\n%-22s %8s  %s\n' step seconds result
