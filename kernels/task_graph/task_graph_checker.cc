@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "kernels/task_graph/buffer_rules.h"
+#include "kernels/task_graph/epoch_rules.h"
 #include "kernels/task_graph/happens_before.h"
 #include "kernels/task_graph/ownership_rules.h"
 #include "kernels/task_graph/signal_rules.h"
@@ -10,6 +11,7 @@ namespace baton {
 
 absl::Status CheckTaskGraph(const TaskGraph& graph) {
   BATON_RETURN_IF_ERROR(CheckSignals(graph));
+  BATON_RETURN_IF_ERROR(CheckEpochs(graph));
   BATON_RETURN_IF_ERROR(CheckOwnership(graph));
   BATON_ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Of(graph));
   return CheckBuffers(graph, order);

@@ -54,6 +54,7 @@ nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used --format=csv
 step kv-cuda-ipc 60 "$bin/unit_kernels_kv" --gtest_brief=1 --gtest_filter='*uda*'
 step decode-kernel 120 "$bin/gpu_decode"
 step decode-parity 120 "$bin/gpu_decode_parity" --gtest_brief=1
+step decode-faults 120 "$bin/gpu_decode_faults" --gtest_brief=1
 step baseline 120 "$bin/gpu_baseline" --gtest_brief=1
 step prefill-kernels 180 "$bin/prefill_gpu_test" --models "$root/deploy/models" --oracle "$oracle"
 check=("$bin/baton" check --backend=cuda --model="$nano" --oracle="$oracle/north-nano")
@@ -73,6 +74,17 @@ step bench-decode 200 "$bin/baton" bench decode --batch=1,8,32 --baseline
 step bench-decode-long 120 "$bin/baton" bench decode --batch=1 --steps=10000
 step bench-decode-pool 120 "$bin/baton" bench decode --batch=8 --routing=27
 step bench-decode-ragged 120 "$bin/baton" bench decode --contexts=100,8192,700,65536,3000,12000,1,131000
+# Every access and barrier of three small shapes; a finding is an error.
+sanitize() {
+  local tool=$1
+  BATON_SLOW_DEVICE=1 step "sanitizer-$tool" 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    "$bin/gpu_decode_parity" --gtest_brief=1 --gtest_filter='*everyexpertchosen:*LayerNorm:*sharedexpertsaveraged'
+}
+if command -v compute-sanitizer > /dev/null; then
+  for tool in memcheck racecheck synccheck; do sanitize "$tool"; done
+else
+  printf '\nsanitizers: not run, compute-sanitizer is not installed\n'
+fi
 # A checkpoint of North Mini Code's widths: 4 layers against the reference, all 49 for loading. Both go to memory.
 memory=${BATON_CHECKPOINTS:-/dev/shm}
 step make-checkpoint-4 120 "$root/tests/gpu/make_checkpoint.py" "$memory/north4" --layers 4

@@ -1,0 +1,200 @@
+// The decode megakernel when something goes wrong, and when it goes on for long: lost signals of
+// every kind are named in time, impossible pages are refused, and afterwards the same bits come
+// out; ten thousand steps with rows that come and go give the same tokens whatever the delays.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/decode/cuda_decode_runner.h"
+#include "kernels/cuda/decode/weight_packer.h"
+#include "kernels/kv/model_kv_layout.h"
+#include "kernels/models/checkpoint.h"
+
+namespace baton::cuda {
+namespace {
+
+constexpr int kRows = 8;
+constexpr int kPagesPerRow = 6;
+constexpr int kContext = kPagesPerRow * kPageTokens;
+
+std::string SourceDir() {
+  const char* dir = std::getenv("BATON_TEST_ROOT");
+  return dir != nullptr ? dir : BATON_SOURCE_DIR;
+}
+
+class DecodeFaultTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    const bool found = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+    cudaGetLastError();
+    if (!found) GTEST_SKIP() << "no CUDA device";
+    auto checkpoint = Checkpoint::Open(SourceDir() + "/deploy/models/north-nano");
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    checkpoint_ = std::move(*checkpoint);
+    int workers = 0;
+    cudaDeviceGetAttribute(&workers, cudaDevAttrMultiProcessorCount, 0);
+    auto weights = PackedWeights::Load(config(), checkpoint_->weights(), workers, nullptr);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    weights_ = std::move(*weights);
+    graph_ = std::make_unique<TaskGraph>(TaskGraph::Build(config(), workers));
+    layout_ = MakeModelKvLayout(config(), {.element_bytes = 2, .swizzled = true},
+                                kRows * kPagesPerRow, kRows * kPagesPerRow);
+    ASSERT_EQ(cudaMalloc(&arena_, layout_.total_bytes()), cudaSuccess);
+    ASSERT_EQ(cudaMemset(arena_, 0xff, layout_.total_bytes()), cudaSuccess);
+    auto runner = CudaDecodeRunner::Create(
+        config(), *weights_, *graph_,
+        {.max_rows = kRows, .layout = layout_, .kv_base = arena_, .max_context_tokens = kContext},
+        DecodeTuning{});
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    runner_ = std::move(*runner);
+  }
+  void TearDown() override {
+    runner_.reset();
+    if (arena_ != nullptr) cudaFree(arena_);
+  }
+
+  const ModelConfig& config() const { return checkpoint_->config(); }
+
+  RowJoin Join(int slot, TokenId token, int count, uint64_t id) const {
+    RowJoin join{.slot = slot, .row_id = id, .token = token, .max_new_tokens = count};
+    for (int i = 0; i < kPagesPerRow; ++i) {
+      join.pages.full.push_back(slot * kPagesPerRow + i);
+      join.pages.window.push_back(slot * kPagesPerRow + i);
+    }
+    return join;
+  }
+
+  // Tokens and log-probability bits of a row of ten tokens.
+  std::vector<uint32_t> TenTokens() {
+    std::vector<uint32_t> bits;
+    EXPECT_TRUE(runner_->Submit({.joins = {Join(0, 338, 10, ++next_id_)}}).ok());
+    for (int i = 0; i < 10; ++i) {
+      const auto output = runner_->Await();
+      EXPECT_TRUE(output.ok()) << output.status();
+      if (!output.ok() || output->rows.size() != 1) break;
+      bits.push_back(output->rows[0].sampled.token);
+      bits.push_back(std::bit_cast<uint32_t>(output->rows[0].sampled.logprob));
+      if (i + 1 < 10) {
+        EXPECT_TRUE(runner_->Submit({}).ok());
+      }
+    }
+    return bits;
+  }
+
+  std::unique_ptr<Checkpoint> checkpoint_;
+  std::unique_ptr<PackedWeights> weights_;
+  std::unique_ptr<TaskGraph> graph_;
+  KvLayout layout_;
+  void* arena_ = nullptr;
+  std::unique_ptr<CudaDecodeRunner> runner_;
+  uint64_t next_id_ = 0;
+};
+
+TEST_F(DecodeFaultTest, NamesEveryKindOfLostSignalInATenthOfASecond) {
+  const std::vector<uint32_t> before = TenTokens();
+  ASSERT_EQ(before.size(), 20u);
+  for (CounterKind kind :
+       {CounterKind::kX, CounterKind::kRouter, CounterKind::kQkv, CounterKind::kPartial,
+        CounterKind::kMerged, CounterKind::kHidden, CounterKind::kHead}) {
+    const uint16_t counter =
+        CounterId(kind, kind == CounterKind::kHead ? 0 : 2, config().layer_count);
+    // A worker that signals it.
+    for (int worker = 0; worker < graph_->worker_count(); ++worker) {
+      const auto tasks = graph_->tasks(worker);
+      if (std::any_of(tasks.begin(), tasks.end(),
+                      [&](const Task& task) { return task.signal == counter; })) {
+        runner_->tuning().drop_signal_worker = worker;
+      }
+    }
+    runner_->tuning().drop_signal_counter = counter;
+    ASSERT_TRUE(runner_->Submit({.joins = {Join(1, 5, 4, ++next_id_)}}).ok());
+    const auto begin = std::chrono::steady_clock::now();
+    const auto output = runner_->Await();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    EXPECT_FALSE(output.ok()) << CounterKindName(kind);
+    std::printf("%s lost: after %.1f ms: %s\n", CounterKindName(kind), seconds * 1e3,
+                std::string(output.status().message()).c_str());
+    EXPECT_LT(seconds, 0.1) << CounterKindName(kind);
+    // The first wait that ran out of time: for this signal, or for what hangs on it.
+    EXPECT_NE(output.status().message().find("waited in vain for counter"), std::string::npos)
+        << output.status();
+    runner_->tuning().drop_signal_worker = ~0u;
+    ASSERT_TRUE(runner_->Reset().ok());
+    EXPECT_EQ(TenTokens(), before) << CounterKindName(kind);
+  }
+}
+
+TEST_F(DecodeFaultTest, RefusesImpossiblePagesAtOnceAndGoesOn) {
+  const std::vector<uint32_t> before = TenTokens();
+  for (bool window : {false, true}) {
+    for (PageId page : {PageId{kRows * kPagesPerRow}, PageId{1u << 30}, ~PageId{0}}) {
+      RowJoin join = Join(1, 5, 4, ++next_id_);
+      (window ? join.pages.window : join.pages.full)[2] = page;
+      const auto begin = std::chrono::steady_clock::now();
+      const absl::Status status = runner_->Submit({.joins = {join}});
+      const double seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << page;
+      EXPECT_NE(status.message().find(std::to_string(page)), std::string::npos) << status;
+      EXPECT_LT(seconds, 0.1);
+    }
+  }
+  EXPECT_EQ(TenTokens(), before);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+// A digest of `steps` steps of a batch in which rows end and others take their slots.
+TEST_F(DecodeFaultTest, TenThousandStepsAreTheSameUnderDelays) {
+  constexpr int kSteps = 10000;
+  const auto run = [&](uint32_t delay_seed) {
+    EXPECT_TRUE(runner_->Reset().ok());
+    runner_->tuning().delay_seed = delay_seed;
+    std::mt19937 random(3);
+    std::vector<bool> used(kRows, false);
+    uint64_t digest = 0, id = 0, rows = 0;
+    const auto input = [&] {
+      StepInput next;
+      for (int slot = 0; slot < kRows; ++slot) {
+        if (used[slot]) continue;
+        RowJoin join = Join(slot, static_cast<TokenId>(random() % config().vocab),
+                            1 + static_cast<int>(random() % (kContext - 1)), ++id);
+        join.sampling = {.temperature = slot % 2 == 0 ? 0.9f : 0.0f, .seed = id};
+        next.joins.push_back(std::move(join));
+        used[slot] = true;
+      }
+      return next;
+    };
+    for (int step = 0; step < kSteps; ++step) {
+      const absl::Status submitted = runner_->Submit(input());
+      EXPECT_TRUE(submitted.ok()) << "step " << step << ": " << submitted;
+      const auto output = runner_->Await();
+      EXPECT_TRUE(output.ok()) << "step " << step << ": " << output.status();
+      if (!submitted.ok() || !output.ok()) return uint64_t{0};
+      for (const RowResult& row : output->rows) {
+        digest = (digest ^ static_cast<uint32_t>(row.sampled.token)) * 0x100000001b3ull;
+        digest = (digest ^ std::bit_cast<uint32_t>(row.sampled.logprob)) * 0x100000001b3ull;
+        if (row.finish != FinishReason::kNone) used[row.slot] = false;
+        ++rows;
+      }
+    }
+    std::printf("%d steps, %llu tokens of %llu rows, delays %u: digest %016llx\n", kSteps,
+                static_cast<unsigned long long>(rows), static_cast<unsigned long long>(id),
+                delay_seed, static_cast<unsigned long long>(digest));
+    return digest;
+  };
+  const uint64_t calm = run(0);
+  EXPECT_NE(calm, 0u);
+  EXPECT_EQ(run(17), calm);
+}
+
+}  // namespace
+}  // namespace baton::cuda
