@@ -24,7 +24,8 @@ def arguments():
     parser.add_argument("prefix")
     parser.add_argument("--lengths", default="7,23,64,100,129,300,500,700,1000,2000,5000",
                         help="prompt lengths in tokens")
-    parser.add_argument("--tokens", type=int, default=16, help="greedy tokens a prompt")
+    parser.add_argument("--tokens", type=int, default=1,
+                        help="greedy tokens a prompt; of random weights, whose best tokens are near ties, one")
     parser.add_argument("--seed", type=int, default=11, help="of the prompts")
     return parser.parse_args()
 

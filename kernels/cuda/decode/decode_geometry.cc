@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "kernels/cuda/decode/decode_params.h"
+#include "kernels/task_graph/graph_shape.h"
+#include "kernels/task_graph/task_graph_builder.h"
 
 namespace baton::cuda {
 namespace {
@@ -27,6 +29,30 @@ absl::Status CheckWidths(const ModelConfig& config) {
   return absl::OkStatus();
 }
 
+// The routing of a layer reaches a worker's loader and consumers as the phase of one barrier, which
+// they tell from the last layer's only if they have work there in every layer up to it; and Down
+// takes the list of experts that its worker's GateUp waited for.
+absl::Status CheckRoutedRows(const ModelConfig& config, int worker_count) {
+  for (int worker = 0; worker < worker_count; ++worker) {
+    const bool has_down = !OwnedUnits(UnitsFor(config.hidden), worker, worker_count).empty();
+    bool gap = false;
+    for (const LayerConfig& layer : config.layers) {
+      const bool has_rows =
+          !OwnedUnits(layer.ffn_width, worker, worker_count).empty() ||
+          (!layer.dense && !OwnedUnits(config.shared_width, worker, worker_count).empty());
+      if (has_rows ? gap : has_down) {
+        return Refuse(
+            "feed-forward width",
+            "rows for every multiprocessor that has rows of the hidden size or of a later "
+            "layer",
+            layer.ffn_width);
+      }
+      gap |= !has_rows;
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckDecodeGeometry(const ModelConfig& config, int worker_count) {
@@ -39,7 +65,8 @@ absl::Status CheckDecodeGeometry(const ModelConfig& config, int worker_count) {
     return Refuse("num_experts_per_tok", "at most 16", config.experts_per_token);
   if (config.kv_heads > worker_count)
     return Refuse("num_key_value_heads", "at most one a multiprocessor", config.kv_heads);
-  return CheckWidths(config);
+  BATON_RETURN_IF_ERROR(CheckWidths(config));
+  return CheckRoutedRows(config, worker_count);
 }
 
 }  // namespace baton::cuda

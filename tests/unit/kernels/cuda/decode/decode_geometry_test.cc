@@ -60,5 +60,22 @@ TEST(DecodeGeometryTest, RefusesFewerMultiprocessorsThanKvHeads) {
   EXPECT_THAT(Refusal(NorthLike(), 3), HasSubstr("num_key_value_heads"));
 }
 
+// The shapes that made a worker take one layer's routing for another's.
+TEST(DecodeGeometryTest, RefusesWorkersWithoutRowsBetweenLayersThatHaveThem) {
+  ModelConfig config = NorthLike();
+  config.hidden = 256;
+  config.layers = {{.dense = true, .ffn_width = 80}, {.ffn_width = 144}};
+  EXPECT_THAT(Refusal(config), HasSubstr("feed-forward width"));
+  config.layers = {{.dense = true, .ffn_width = 272}, {.ffn_width = 48}};
+  EXPECT_THAT(Refusal(config), HasSubstr("found 48"));
+  // Rows of the shared expert make up for it.
+  config.shared_width = 144;
+  EXPECT_TRUE(CheckDecodeGeometry(config, kWorkers).ok());
+  config.shared_width = 0;
+  // Every worker with hidden rows has expert rows, and none has rows after a gap: North Nano.
+  config.layers = {{.dense = true, .ffn_width = 512}, {.ffn_width = 64}, {.ffn_width = 64}};
+  EXPECT_TRUE(CheckDecodeGeometry(config, kWorkers).ok());
+}
+
 }  // namespace
 }  // namespace baton::cuda
