@@ -77,9 +77,9 @@ step bench-decode-ragged 120 "$bin/baton" bench decode --contexts=100,8192,700,6
 # Every access and barrier of three small shapes; a finding is an error. racecheck is not among them: it reports every
 # hand-off through an mbarrier that a bulk copy or a release completes, right or wrong.
 sanitize() {
-  local tool=$1
+  local tool=$1 shapes='*everyexpertchosen:*LayerNorm:*sharedexpertsaveraged'
   BATON_SLOW_DEVICE=1 step "sanitizer-$tool" 300 compute-sanitizer --tool "$tool" --report-api-errors no \
-    --error-exitcode 9 "$bin/gpu_decode_parity" --gtest_brief=1 --gtest_filter='*everyexpertchosen:*LayerNorm:*sharedexpertsaveraged'
+    --error-exitcode 9 "$bin/gpu_decode_parity" --gtest_brief=1 --gtest_filter="$shapes"
 }
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck synccheck; do sanitize "$tool"; done
