@@ -1,6 +1,7 @@
 #include "kernels/kv/kv_arena.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,7 +51,7 @@ KvArena::KvArena(KvArenaOptions options)
     if (layout.layer_count == 0) continue;
     group.pages.resize(layout.page_count);
     group.pages[kScratchPage].state = KvPageState::kAdopted;
-    for (PageId page = layout.page_count - 1; page > kScratchPage; --page)
+    for (PageId page = kScratchPage + 1; page < layout.page_count; ++page)
       group.free.push_back(page);
   }
 }
@@ -74,6 +75,7 @@ absl::StatusOr<KvSequencePages> KvArena::Reserve(uint32_t full_count, uint32_t w
     Group& group = groups_[id];
     KvPages& pages = id == kFullGroup ? result.full : result.window;
     for (uint32_t i = 0; i < counts[id]; ++i) {
+      std::pop_heap(group.free.begin(), group.free.end(), std::greater<>());
       const PageId page = group.free.back();
       group.free.pop_back();
       group.pages[page].state = KvPageState::kAdopted;
@@ -257,7 +259,9 @@ void KvArena::FreePage(KvGroup group, PageId page_id) {
   page.state = KvPageState::kFree;
   page.lease_id = 0;
   ++page.generation;
-  groups_[group].free.push_back(page_id);
+  std::vector<PageId>& free = groups_[group].free;
+  free.push_back(page_id);
+  std::push_heap(free.begin(), free.end(), std::greater<>());
 }
 
 KvArena::LeaseMap::iterator KvArena::EndLease(LeaseMap::iterator lease) {

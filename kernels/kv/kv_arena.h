@@ -148,8 +148,10 @@ class KvArena {
     uint64_t lease_id = 0;  // 0 unless reserved, revoking or quarantined.
   };
   struct Group {
-    std::vector<Page> pages;   // [page_count], the scratch page included and never free.
-    std::vector<PageId> free;  // A stack: the pages freed last are used first and stay resident.
+    std::vector<Page> pages;  // [page_count], the scratch page included and never free.
+    // A heap with the lowest page first: a sequence's pages tend to follow each other, which makes
+    // few and long copies to another GPU of them, and the low ones stay resident.
+    std::vector<PageId> free;
   };
   struct Lease {
     KvSequencePages pages;

@@ -9,9 +9,9 @@
 namespace baton::prefill {
 namespace {
 
-// Up to so many two-dimensional copies a layer the copy engine is as fast as a kernel, and takes no
-// multiprocessor.
-constexpr size_t kEngineRuns = 8;
+// Up to so many two-dimensional copies a layer the copy engine is faster than a kernel that has to
+// wait for multiprocessors: on two H200s a copy took 2.8 us, a layer of 10.6 MB 92 us by kernel.
+constexpr size_t kEngineRuns = 16;
 
 std::byte* SliceOf(const KvTarget& target, int layer, PageId page) {
   return static_cast<std::byte*>(target.base) + target.layout->TileOffset(layer, page, 0, 0);

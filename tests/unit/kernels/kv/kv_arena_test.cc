@@ -74,6 +74,14 @@ TEST_F(KvArenaTest, GivesEveryPageOnceAndNeverTheScratchPage) {
   EXPECT_EQ(Full().free, 0u);
 }
 
+TEST_F(KvArenaTest, GivesTheLowestFreePagesInRisingOrder) {
+  const KvSequencePages a = MustReserve(2, 1), b = MustReserve(2, 1), c = MustReserve(2, 1);
+  EXPECT_THAT(c.full.page_ids, testing::ElementsAre(5, 6));
+  arena_->Release(b);
+  arena_->Release(a);
+  EXPECT_THAT(MustReserve(5, 1).full.page_ids, testing::ElementsAre(1, 2, 3, 4, 7));
+}
+
 TEST_F(KvArenaTest, ReservesAllOrNothing) {
   const KvSequencePages first = MustReserve(2, 6);
   const auto refused = arena_->Reserve(3, 3);
