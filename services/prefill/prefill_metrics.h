@@ -42,7 +42,13 @@ struct PrefillMetrics {
             {"kv_push_exposed_seconds", "By which a chunk's pushes outlasted its compute."},
             ExposedBuckets())),
         leases_revoked(metrics.AddCounter({"kv_leases_revoked_total", "Leases revoked."})),
-        arenas(metrics.AddGauge({"kv_arenas_attached", "Arenas mapped."})) {}
+        arenas(metrics.AddGauge({"kv_arenas_attached", "Arenas mapped."})),
+        self_test_write(metrics.AddGauge({"kv_self_test_write_bytes_per_second",
+                                          "Writing to the arena that was attached last."})),
+        self_test_read(
+            metrics.AddGauge({"kv_self_test_read_bytes_per_second", "Reading from the same."})),
+        peer_device(metrics.AddGauge(
+            {"kv_peer_device", "1: that arena lies on another GPU and is pushed to."})) {}
 
   prometheus::Counter& requests;
   prometheus::Counter& rejected;
@@ -62,6 +68,9 @@ struct PrefillMetrics {
   prometheus::Histogram& kv_exposed_seconds;
   prometheus::Counter& leases_revoked;
   prometheus::Gauge& arenas;
+  prometheus::Gauge& self_test_write;
+  prometheus::Gauge& self_test_read;
+  prometheus::Gauge& peer_device;
 };
 
 }  // namespace baton

@@ -71,7 +71,11 @@ absl::Status PrefillService::Attach(const v1::AttachArenaRequest& request,
                              .device_uuid = backend.device_uuid(),
                              .model_fingerprint = backend.weights_fingerprint()});
   BATON_ASSIGN_OR_RETURN(const auto arena, options_.importer->Attach(found, wanted));
-  options_.metrics->arenas.Set(options_.importer->arena_count());
+  PrefillMetrics& metrics = *options_.metrics;
+  metrics.arenas.Set(options_.importer->arena_count());
+  metrics.self_test_write.Set(arena->self_test().write_bytes_per_second);
+  metrics.self_test_read.Set(arena->self_test().read_bytes_per_second);
+  metrics.peer_device.Set(arena->on_peer_device() ? 1 : 0);
   spdlog::info(
       "msg=\"arena attached\" arena={} owner_pid={} device={} path={} write_gbps={:.2f} "
       "read_gbps={:.2f}",
