@@ -4,7 +4,7 @@
 
 stack_pids=()   # In the order of their start.
 stack_names=()
-address=""      # Set by start_service: host:port of the service it started.
+address=""      # Set by await_service: host:port of the service it waited for.
 
 port_is_free() {
   ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
@@ -15,18 +15,26 @@ loopback() {
   if port_is_free "$1"; then echo "127.0.0.1:$1"; else echo "127.0.0.1:0"; fi
 }
 
-# start_service NAME PROGRAM ARGS...: starts it in a process group of its own, with its log in log_dir, and waits until
-# it says `listening address=...`. It gets SIGTERM if this script dies first.
-start_service() {
-  local name=$1 waited=0 pid
+# begin_service NAME PROGRAM ARGS...: starts it in a process group of its own, with its log in log_dir. It gets SIGTERM
+# if this script dies first.
+begin_service() {
+  local name=$1
   shift
   mkdir -p "$log_dir"
+  : >"$log_dir/$name.out" # Of an earlier run there must be nothing to wait for.
   set -m
   setpriv --pdeathsig TERM "$@" </dev/null >"$log_dir/$name.out" 2>"$log_dir/$name.log" &
-  pid=$!
+  stack_pids+=("$!")
   set +m
-  stack_pids+=("$pid")
   stack_names+=("$name")
+}
+
+# await_service NAME: waits until it says `listening address=...`, and sets address.
+await_service() {
+  local name=$1 waited=0 pid="" index
+  for index in "${!stack_names[@]}"; do
+    if [ "${stack_names[index]}" = "$name" ]; then pid=${stack_pids[index]}; fi
+  done
   while ! grep -q '^listening address=' "$log_dir/$name.out"; do
     if ! kill -0 "$pid" 2>/dev/null; then
       tail -n 5 "$log_dir/$name.log" >&2
@@ -39,6 +47,12 @@ start_service() {
   done
   address=$(sed -n 's/^listening address=\([^ ]*\).*/\1/p' "$log_dir/$name.out")
   say "$name listens on $address (pid $pid, log $log_dir/$name.log)"
+}
+
+# start_service NAME PROGRAM ARGS...: both.
+start_service() {
+  begin_service "$@"
+  await_service "$1"
 }
 
 # wait_for_workers ROUTER COUNT: until the router sees COUNT workers ready.

@@ -111,6 +111,8 @@ def percentile(values, share):
 
 def between_tokens(address, vocab, seconds, prompt_tokens, context):
     """Gaps of eight streams alone, then while prompts of prompt_tokens arrive one after the other."""
+    # Made before: the threads that read the streams must not wait for this one.
+    prompts = [ids(prompt_tokens, vocab, 1000 + i) for i in range(int(20 * seconds))]
     streams = [Stream(address, vocab, 100 + i, context - 400) for i in range(STREAMS)]
     deadline = time.monotonic() + 60
     while any(len(stream.times) < 20 for stream in streams) and time.monotonic() < deadline:
@@ -118,8 +120,8 @@ def between_tokens(address, vocab, seconds, prompt_tokens, context):
     begin = time.monotonic()
     time.sleep(seconds)
     middle, count, first_ms = time.monotonic(), 0, []
-    while time.monotonic() < middle + seconds:
-        first_ms.append(ask(address, ids(prompt_tokens, vocab, 1000 + count))["first_token_ms"])
+    while time.monotonic() < middle + seconds and count < len(prompts):
+        first_ms.append(ask(address, prompts[count])["first_token_ms"])
         count += 1
     end = time.monotonic()
     for name, span in (("alone", (begin, middle)), (f"beside {count} prompts of {prompt_tokens}", (middle, end))):
@@ -163,8 +165,10 @@ def main():
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("flags", nargs="*", help="of the script, after --")
-    options = parser.parse_args()
+    words = sys.argv[1:]
+    own = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:own])
+    options.flags = words[own + 1:]
     os.makedirs(options.logs, exist_ok=True)
     os.makedirs(os.path.dirname(BIN), exist_ok=True)
     if not os.path.exists(BIN):
