@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""deploy/local/one-gpu and two-gpu refuse with a sentence that says what is missing: run with stand-ins for the driver's
-programs and for ours, so that no GPU is needed."""
+"""deploy/local/one-gpu and two-gpu refuse with a sentence that says what is missing: run with stand-ins for the
+driver's programs and for ours, so that no GPU is needed."""
 
 import os
 import shutil
