@@ -1,11 +1,13 @@
 // Whether a worker's ring can stop for ever: the rule of the loader against every order in which
 // chunks may become known and be taken.
 //
-// The loader holds back nothing that its queue's order allows: of the two queues' next chunks it
-// issues the one whose task comes first, if that chunk is known and a slot is free; else the other
-// one, but only while more than `reserve` slots stay free. Consumers take chunks in task order. A
-// layer's routing becomes known at some time after this worker has done its part for it: the
-// layer's Router task and the Down (or Embed) task that makes its x.
+// Of the queues' next chunks the loader issues the known one of the first task. If that is the
+// first of all, a free slot is enough; if an unknown one comes before it, more than `reserve` must
+// be free. Consumers take chunks in task order, one group of them all, or one the weights and one
+// the K/V pages. A task's chunks can be taken once this worker has done its own part of what the
+// task waits for (the other workers' parts come likewise). A layer's routing becomes known at some
+// time after this worker's part for it: its Router task and the Down (or Embed) that makes its x;
+// with two groups also all of attention in the layers before.
 #pragma once
 
 #include "absl/status/status.h"

@@ -15,8 +15,13 @@ constexpr int kRowStride = 37;  // Attention's tasks are rotated by this a row.
 class ChunkLister {
  public:
   ChunkLister(const ModelConfig& config, const TaskGraph& graph, int worker, const StepLoad& load,
-              int slot_bytes)
-      : config_(config), graph_(graph), worker_(worker), load_(load), slot_bytes_(slot_bytes) {}
+              const RingShape& ring)
+      : config_(config),
+        graph_(graph),
+        worker_(worker),
+        load_(load),
+        slot_bytes_(ring.slot_bytes),
+        kv_queue_(ring.kv_apart ? ChunkQueue::kKv : ChunkQueue::kStatic) {}
 
   std::vector<RingChunk> List() {
     const absl::Span<const Task> tasks = graph_.tasks(worker_);
@@ -108,7 +113,7 @@ class ChunkLister {
       const int mine = std::min(each, pages - split * each);
       for (int done = 0; done < mine; done += kPageGroup) {
         for (int i = 2 * std::min(kPageGroup, mine - done); i > 0; --i) {
-          chunks_.push_back({task_, ChunkQueue::kStatic, tile_bytes});
+          chunks_.push_back({task_, kv_queue_, tile_bytes});
         }
       }
     }
@@ -119,6 +124,7 @@ class ChunkLister {
   const int worker_;
   const StepLoad& load_;
   const int slot_bytes_;
+  const ChunkQueue kv_queue_;
   int task_ = 0;
   std::vector<RingChunk> chunks_;
 };
@@ -126,10 +132,10 @@ class ChunkLister {
 }  // namespace
 
 RingSchedule RingSchedule::Of(const ModelConfig& config, const TaskGraph& graph, int worker,
-                              const StepLoad& load, int slot_bytes) {
+                              const StepLoad& load, const RingShape& ring) {
   const absl::Span<const Task> tasks = graph.tasks(worker);
   return RingSchedule({tasks.begin(), tasks.end()},
-                      ChunkLister(config, graph, worker, load, slot_bytes).List());
+                      ChunkLister(config, graph, worker, load, ring).List());
 }
 
 RingSchedule::RingSchedule(std::vector<Task> tasks, std::vector<RingChunk> chunks)

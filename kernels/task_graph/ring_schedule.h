@@ -1,7 +1,7 @@
 // RingSchedule: the chunks that a GPU worker's loader streams through its shared-memory ring for
-// one step, in the order in which its consumers take them. Worked out from the task lists alone; a
-// plain value. Chunks come in two queues: those at addresses known beforehand (weights, K/V pages)
-// and those of experts, known once the layer's routing is.
+// one step, in task order. Worked out from the task lists alone; a plain value. Chunks come in
+// queues: those at addresses known beforehand (weights, K/V pages), those of experts, known once
+// the layer's routing is, and, where attention has consumers of its own, K/V pages apart.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,17 @@ struct StepLoad {
 struct RingShape {
   int slot_count = 8;
   int slot_bytes = 24576;
-  // Free slots that a chunk out of order leaves for the other queue.
+  // Free slots that a chunk out of order leaves for the other queues.
   int reserve = 3;
+  // K/V pages are a queue of their own, taken by consumers of their own, who also work out each
+  // layer's routing before they attend; while a GateUp chunk is known, pages hold at most kv_limit
+  // slots.
+  bool kv_apart = false;
+  int kv_limit = 5;
 };
 
-enum class ChunkQueue : uint8_t { kStatic, kRouted };
+enum class ChunkQueue : uint8_t { kStatic, kRouted, kKv };
+inline constexpr int kChunkQueues = 3;
 
 struct RingChunk {
   int task = 0;  // Index in the worker's list.
@@ -37,7 +43,7 @@ class RingSchedule {
  public:
   // Of worker `worker` of `graph`, which is that of `config`.
   static RingSchedule Of(const ModelConfig& config, const TaskGraph& graph, int worker,
-                         const StepLoad& load, int slot_bytes);
+                         const StepLoad& load, const RingShape& ring);
 
   // A schedule made elsewhere: tests change them to see the checker refuse.
   RingSchedule(std::vector<Task> tasks, std::vector<RingChunk> chunks);

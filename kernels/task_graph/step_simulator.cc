@@ -270,6 +270,9 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config, const Task
     return absl::InvalidArgumentError(
         absl::StrCat("rows: wanted 1 to 32, found ", load.contexts.size()));
   }
+  if (ring.kv_apart) {
+    return absl::InvalidArgumentError("kv_apart: wanted one group of consumers, found two");
+  }
   const int workers = graph.worker_count();
   World world{.device = device,
               .ring = ring,
@@ -282,7 +285,7 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config, const Task
   std::vector<WorkerSimulation> simulations;
   simulations.reserve(workers);
   for (int worker = 0; worker < workers; ++worker) {
-    simulations.emplace_back(world, RingSchedule::Of(config, graph, worker, load, ring.slot_bytes));
+    simulations.emplace_back(world, RingSchedule::Of(config, graph, worker, load, ring));
   }
   bool moved = true;
   while (moved) {

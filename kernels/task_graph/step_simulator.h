@@ -40,8 +40,8 @@ struct StepPrediction {
   double wait_other = 0;    // For another counter.
 };
 
-// InvalidArgument: the schedule stops for ever (what CheckTaskGraph or CheckRing would refuse), or
-// a batch of no rows or more than 32.
+// InvalidArgument: the schedule stops for ever (what CheckTaskGraph or CheckRing would refuse), a
+// batch of no rows or more than 32, or a ring with K/V pages apart, which is not modelled.
 absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config, const TaskGraph& graph,
                                            const StepLoad& load, const RingShape& ring,
                                            const DeviceConstants& device = {});

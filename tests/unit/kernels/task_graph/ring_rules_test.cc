@@ -18,11 +18,19 @@ ModelConfig Windowed(ModelConfig config) {
   return config;
 }
 
+// The first layers of North Mini Code; the others repeat them.
+ModelConfig FirstLayers(int count) {
+  ModelConfig config = NorthMiniConfig();
+  config.window_keys = 4096;
+  config.layer_count = count;
+  config.layers.resize(count);
+  return config;
+}
+
 RingSchedule Schedule(int worker = 0) {
   const ModelConfig config = Windowed(GraphConfig(4, 1, SharedExperts::kNone));
   const TaskGraph graph = TaskGraph::Build(config, 2);
-  return RingSchedule::Of(config, graph, worker, {.contexts = {}, .active_experts = 4},
-                          kRing.slot_bytes);
+  return RingSchedule::Of(config, graph, worker, {.contexts = {}, .active_experts = 4}, kRing);
 }
 
 // The first of the tasks that are of `op` and `layer`.
@@ -48,9 +56,8 @@ TEST(RingRules, AcceptsTheGraphsOfEverySmallShape) {
   }
 }
 
-TEST(RingRules, AcceptsNorthMiniCodeAtEveryBatchSize) {
-  ModelConfig config = NorthMiniConfig();
-  config.window_keys = 4096;
+TEST(RingRules, AcceptsNorthMiniCodeAtOneAndEightRows) {
+  const ModelConfig config = FirstLayers(9);
   const TaskGraph graph = TaskGraph::Build(config, 132);
   struct Batch {
     int rows, active, slots, slot_bytes;
@@ -74,6 +81,53 @@ TEST(RingRules, RefusesALoaderThatLeavesNoSlotForTheOtherQueue) {
               HasSubstr("the ring stops for ever"));
   ring.reserve = 1;
   EXPECT_TRUE(CheckRings(config, graph, load, ring).ok());
+}
+
+TEST(RingRules, AcceptsPagesApartAtNorthMiniCodesSize) {
+  const ModelConfig config = FirstLayers(5);
+  const TaskGraph graph = TaskGraph::Build(config, 132);
+  const RingShape ring{.slot_count = 8, .slot_bytes = 24576, .kv_apart = true, .kv_limit = 5};
+  const auto status = CheckRings(config, graph, {.contexts = {8192}, .active_experts = 8}, ring);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(RingRules, RefusesPagesApartThatMayFillTheRing) {
+  // The next layer's pages wait for queries that wait for this layer's weights.
+  const ModelConfig config = Windowed(GraphConfig(4, 1, SharedExperts::kNone));
+  const TaskGraph graph = TaskGraph::Build(config, 2);
+  const StepLoad load{.contexts = {2000}, .active_experts = 4};
+  RingShape ring{.slot_count = 4, .slot_bytes = 8192, .reserve = 0, .kv_apart = true};
+  ring.kv_limit = ring.slot_count;
+  EXPECT_THAT(std::string(CheckRings(config, graph, load, ring).message()),
+              HasSubstr("the ring stops for ever"));
+  ring.reserve = 1;
+  const auto status = CheckRings(config, graph, load, ring);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(RingRules, RefusesAQueueThatTheRingDoesNotHave) {
+  const ModelConfig config = Windowed(GraphConfig(4, 1, SharedExperts::kNone));
+  const TaskGraph graph = TaskGraph::Build(config, 2);
+  RingShape apart{.slot_count = 8, .slot_bytes = 8192, .kv_apart = true};
+  const RingSchedule schedule = RingSchedule::Of(config, graph, 0, {.contexts = {500}}, apart);
+  EXPECT_TRUE(CheckRing(schedule, apart).ok());
+  apart.kv_apart = false;
+  EXPECT_FALSE(CheckRing(schedule, apart).ok());
+}
+
+TEST(RingRules, RefusesAWaitForWhatComesLaterInTheSameList) {
+  // Attention's output is wanted before the pages are attended to.
+  const ModelConfig config = Windowed(GraphConfig(4, 1, SharedExperts::kNone));
+  const TaskGraph graph = TaskGraph::Build(config, 2);
+  for (bool apart : {false, true}) {
+    const RingShape ring{.slot_count = 8, .slot_bytes = 8192, .kv_apart = apart};
+    const RingSchedule schedule = RingSchedule::Of(config, graph, 0, {.contexts = {500}}, ring);
+    ASSERT_TRUE(CheckRing(schedule, ring).ok());
+    std::vector<Task> tasks = schedule.tasks();
+    Task& qkv = tasks[FirstTask(tasks, OpKind::kQkvRope, 2)];
+    qkv.waits[1] = {tasks[FirstTask(tasks, OpKind::kAttentionMerge, 2)].signal, 1};
+    EXPECT_FALSE(CheckRing({tasks, schedule.chunks()}, ring).ok()) << apart;
+  }
 }
 
 TEST(RingRules, RefusesARouterBehindItsOwnExperts) {

@@ -9,12 +9,13 @@ namespace baton {
 namespace {
 
 constexpr int kSlotBytes = 24576;
+constexpr RingShape kRingOfSlots{.slot_bytes = kSlotBytes};
 
 uint64_t BytesOfAllWorkers(const ModelConfig& config, int workers, const StepLoad& load) {
   const TaskGraph graph = TaskGraph::Build(config, workers);
   uint64_t bytes = 0;
   for (int worker = 0; worker < workers; ++worker) {
-    bytes += RingSchedule::Of(config, graph, worker, load, kSlotBytes).bytes();
+    bytes += RingSchedule::Of(config, graph, worker, load, kRingOfSlots).bytes();
   }
   return bytes;
 }
@@ -40,7 +41,7 @@ TEST(RingSchedule, KeepsTaskOrderAndFitsTheSlots) {
   const ModelConfig config = NorthMiniConfig();
   const TaskGraph graph = TaskGraph::Build(config, 132);
   const RingSchedule schedule =
-      RingSchedule::Of(config, graph, 7, {.active_experts = 52}, kSlotBytes);
+      RingSchedule::Of(config, graph, 7, {.active_experts = 52}, kRingOfSlots);
   ASSERT_FALSE(schedule.chunks().empty());
   EXPECT_TRUE(std::is_sorted(
       schedule.chunks().begin(), schedule.chunks().end(),
@@ -51,6 +52,23 @@ TEST(RingSchedule, KeepsTaskOrderAndFitsTheSlots) {
     const bool routed = op == OpKind::kGateUp || op == OpKind::kDown;
     EXPECT_EQ(chunk.queue == ChunkQueue::kRouted, routed);
   }
+}
+
+TEST(RingSchedule, SetsPagesApartWhereAttentionHasItsOwnConsumers) {
+  const ModelConfig config = NorthMiniConfig();
+  const TaskGraph graph = TaskGraph::Build(config, 132);
+  const RingSchedule together = RingSchedule::Of(config, graph, 7, {}, kRingOfSlots);
+  const RingSchedule apart =
+      RingSchedule::Of(config, graph, 7, {}, {.slot_bytes = kSlotBytes, .kv_apart = true});
+  ASSERT_EQ(together.chunks().size(), apart.chunks().size());
+  int pages = 0;
+  for (size_t i = 0; i < apart.chunks().size(); ++i) {
+    const bool attention = apart.tasks()[apart.chunks()[i].task].op == OpKind::kAttention;
+    EXPECT_EQ(apart.chunks()[i].queue == ChunkQueue::kKv, attention);
+    EXPECT_NE(together.chunks()[i].queue, ChunkQueue::kKv);
+    pages += attention ? 1 : 0;
+  }
+  EXPECT_GT(pages, 0);
 }
 
 TEST(RingSchedule, GivesEverySplitOfARowToOneWorker) {
