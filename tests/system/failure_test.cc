@@ -42,6 +42,12 @@ std::string StateOf(const v1::ListWorkersResponse& response, const std::string& 
   return "";
 }
 
+uint32_t QuarantinedPages(const v1::ListWorkersResponse& response) {
+  uint32_t pages = 0;
+  for (const v1::WorkerInfo& worker : response.workers()) pages += worker.quarantined_pages();
+  return pages;
+}
+
 // Entries of /proc/net/unix and /dev/shm that carry our names.
 int SharedMemoryLeft() {
   int count = 0;
@@ -168,14 +174,30 @@ TEST(FailureTest, AStoppedPrefillWorkersPagesStayTakenUntilItSpeaks) {
   thread.join();
   EXPECT_TRUE(absl::IsUnavailable(hit.status)) << hit.status;
   EXPECT_THAT(std::string(hit.status.message()), HasSubstr("took longer than 1000 ms"));
-  EXPECT_TRUE(stack.WaitWorkers([&](const v1::ListWorkersResponse& response) {
-    for (const v1::WorkerInfo& worker : response.workers()) {
-      if (worker.quarantined_pages() > 0) return true;
-    }
-    return false;
+  EXPECT_TRUE(stack.WaitWorkers([](const v1::ListWorkersResponse& response) {
+    return QuarantinedPages(response) > 0;
   })) << "pages of a writer that may wake up must not be free";
   stack.prefill(0).Signal(SIGCONT);
   EXPECT_TRUE(stack.WaitIdle());
+}
+
+TEST(FailureTest, AStoppedPrefillWorkersPagesComeBackByTimeWhereAFlagSaysSo) {
+  Stack stack({.prefill_flags = kSlowPrefill,
+               .decode_flags = {"--prefill-timeout-seconds=1", "--silent-quarantine-seconds=2"}});
+  ASSERT_TRUE(stack.WaitReady());
+  Answer hit;
+  std::thread thread([&] { hit = Ask(*stack.Client(), LongPrompt(8)); });
+  ASSERT_TRUE(stack.WaitWorkers([&](const v1::ListWorkersResponse& response) {
+    return Computes(response, stack.prefill_address(0));
+  }));
+  stack.prefill(0).Signal(SIGSTOP);
+  thread.join();
+  EXPECT_TRUE(absl::IsUnavailable(hit.status)) << hit.status;
+  EXPECT_TRUE(stack.WaitWorkers(
+      [](const v1::ListWorkersResponse& response) { return QuarantinedPages(response) > 0; }));
+  EXPECT_TRUE(stack.WaitWorkers([](const v1::ListWorkersResponse& response) {
+    return QuarantinedPages(response) == 0;
+  })) << "the worker is stopped still";
 }
 
 }  // namespace
