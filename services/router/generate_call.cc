@@ -29,22 +29,23 @@ absl::Status WorkerError(const absl::Status& status, const std::string& worker, 
 // taken the last.
 class GenerateCall::Attempt final : public grpc::ClientReadReactor<v1::DecodeResponse> {
  public:
-  Attempt(std::shared_ptr<GenerateCall> call, grpc::CallbackServerContext& server_context,
+  Attempt(std::shared_ptr<GenerateCall> call, const grpc::CallbackServerContext& server_context,
           const std::shared_ptr<grpc::Channel>& channel)
-      : call_(std::move(call)),
-        // Carries deadline and cancellation of the client's call.
-        context_(grpc::ClientContext::FromCallbackServerContext(server_context)),
-        stub_(v1::DecodeWorker::NewStub(channel)) {}
+      : call_(std::move(call)), stub_(v1::DecodeWorker::NewStub(channel)) {
+    // Cancellation comes through GenerateCall::OnCancel. A context made from the server's would be
+    // cancelled before the call knows why, and its end would look like a lost worker's.
+    context_.set_deadline(server_context.deadline());
+  }
 
   void Start(v1::DecodeRequest request, std::shared_ptr<Attempt> self) {
     request_ = std::move(request);
     self_ = std::move(self);
-    stub_->async()->Generate(context_.get(), &request_, this);
+    stub_->async()->Generate(&context_, &request_, this);
     StartRead(&response_);
     StartCall();
   }
   void ReadNext() { StartRead(&response_); }
-  void Cancel() { context_->TryCancel(); }
+  void Cancel() { context_.TryCancel(); }
 
   void OnReadDone(bool ok) override {
     if (ok && !call_->OnTokens(response_)) Cancel();
@@ -56,7 +57,7 @@ class GenerateCall::Attempt final : public grpc::ClientReadReactor<v1::DecodeRes
 
  private:
   const std::shared_ptr<GenerateCall> call_;
-  const std::unique_ptr<grpc::ClientContext> context_;
+  grpc::ClientContext context_;
   const std::unique_ptr<v1::DecodeWorker::Stub> stub_;
   v1::DecodeRequest request_;
   v1::DecodeResponse response_;
@@ -211,6 +212,10 @@ void GenerateCall::OnAttemptEnd(const absl::Status& status) {
   if (status.ok()) {
     return End(complete_ ? absl::OkStatus()
                          : absl::InternalError("the decode worker's stream ended early"));
+  }
+  const bool late = context_->deadline() <= std::chrono::system_clock::now();
+  if (late && absl::IsCancelled(status)) {
+    return End(absl::DeadlineExceededError("the request's deadline passed"));
   }
   const absl::Status error = WorkerError(status, route_.decode, cancelled_);
   if (!MayRetry(error)) return End(error);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/counter.h>
 
 #include "services/router/inference_service.h"
 #include "tests/fakes/fake_decode_worker.h"
@@ -35,6 +36,12 @@ class GenerateCallTest : public testing::Test {
     return reader->Finish();
   }
   int calls() const { return cluster_.workers[0].calls + cluster_.workers[1].calls; }
+  // Finished calls with this code in the router's metrics.
+  double Counted(const std::string& code) {
+    return cluster_.registry
+        .AddCounter({"requests_total", "Generate calls by status code.", {{"code", code}}})
+        .Value();
+  }
   void SetBoth(const grpc::Status& status, std::vector<int32_t> tokens) {
     for (auto& worker : cluster_.workers) {
       worker.status = status;
@@ -121,6 +128,19 @@ TEST_F(GenerateCallTest, CancellingTheCallCancelsTheWorkers) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_EQ(cluster_.workers[0].cancelled + cluster_.workers[1].cancelled, 1);
+  EXPECT_EQ(Counted("CANCELLED"), 1) << "a client's cancel is no failure of a worker";
+  EXPECT_EQ(Counted("UNAVAILABLE"), 0);
+}
+
+TEST_F(GenerateCallTest, ADeadlineIsNoFailureOfAWorker) {
+  SetBoth(grpc::Status::OK, {902});
+  for (auto& worker : cluster_.workers) worker.hang = true;
+  context_.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
+  EXPECT_EQ(Generate().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(cluster_.core->gate().WaitEmpty(std::chrono::seconds(20)));
+  // The client's clock may end the call a moment before the router's does.
+  EXPECT_EQ(Counted("DEADLINE_EXCEEDED") + Counted("CANCELLED"), 1);
+  EXPECT_EQ(calls(), 1) << "not tried elsewhere";
 }
 
 TEST_F(GenerateCallTest, WithoutAPairItIsUnavailable) {
