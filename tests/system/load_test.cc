@@ -130,6 +130,7 @@ TEST(LoadTest, TwoHundredClientsWithRandomCancelsLeakNothing) {
     }
   }
   EXPECT_TRUE(Ask(*stack.Client(), TextRequest("def f(x):", 8)).status.ok());
+  EXPECT_TRUE(stack.StopAll());
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 #include "tests/system/stack.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/check.h"
@@ -48,6 +52,38 @@ Stack::Stack(StackOptions options) : options_(std::move(options)), log_dir_(Make
   flags.push_back("--decode-workers=" + absl::StrJoin(decode_addresses_, ","));
   router_ = Start("router", "127.0.0.1:0", std::move(flags));
   router_address_ = router_->WaitListening();
+}
+
+Stack::~Stack() {
+  for (Process* process : Processes()) process->Kill();
+  for (const auto& entry : std::filesystem::directory_iterator(log_dir_)) {
+    std::ifstream log(entry.path());
+    for (std::string line; std::getline(log, line);) {
+      if (!absl::StrContains(line, "Sanitizer") && !absl::StrContains(line, "runtime error:")) {
+        continue;
+      }
+      ADD_FAILURE() << entry.path() << ": " << line;
+      break;
+    }
+  }
+}
+
+std::vector<Process*> Stack::Processes() const {
+  std::vector<Process*> all = {router_.get()};  // Requests end before their workers do.
+  for (const auto& process : decode_) all.push_back(process.get());
+  for (const auto& process : prefill_) all.push_back(process.get());
+  return all;
+}
+
+bool Stack::StopAll() {
+  bool clean = true;
+  for (Process* process : Processes()) {
+    process->Signal(SIGTERM);
+    const std::optional<int> status = process->WaitExit(kLimit);
+    clean &= status == 0;
+    EXPECT_EQ(status, 0) << "the logs are in " << log_dir_;
+  }
+  return clean;
 }
 
 std::unique_ptr<Process> Stack::Start(const std::string& role, const std::string& listen,

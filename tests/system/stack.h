@@ -30,6 +30,8 @@ struct StackOptions {
 class Stack {
  public:
   explicit Stack(StackOptions options = {});
+  // Ends the processes; a sanitizer's report in one of their logs fails the test.
+  ~Stack();
 
   // True once the router sees every worker ready.
   bool WaitReady();
@@ -42,6 +44,10 @@ class Stack {
       std::chrono::milliseconds timeout = std::chrono::milliseconds(60000)) const;
   // `baton` with the arguments and --router, run to its end.
   Process Baton(std::vector<std::string> arguments) const;
+
+  // SIGTERM to all: true if each ended by itself with status 0. Under AddressSanitizer none leaked
+  // memory then, under ThreadSanitizer none raced.
+  bool StopAll();
 
   // The same worker again, on the same port.
   void RestartPrefill(int index);
@@ -60,6 +66,7 @@ class Stack {
   }
 
  private:
+  std::vector<Process*> Processes() const;
   std::unique_ptr<Process> Start(const std::string& role, const std::string& listen,
                                  std::vector<std::string> flags);
 
