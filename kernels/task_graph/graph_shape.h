@@ -78,6 +78,18 @@ inline uint16_t CounterId(CounterKind kind, int layer, int layer_count) {
   return static_cast<uint16_t>(layer * kCountersPerLayer + static_cast<int>(kind));
 }
 
+// Kind and layer of a counter; the inverse of CounterId.
+struct CounterPlace {
+  CounterKind kind;
+  int layer;
+};
+inline CounterPlace PlaceOfCounter(int id, int layer_count) {
+  const int after = id - layer_count * kCountersPerLayer;
+  if (after == 1) return {CounterKind::kHead, layer_count};
+  if (after == 2) return {CounterKind::kStep, layer_count};
+  return {static_cast<CounterKind>(id % kCountersPerLayer), id / kCountersPerLayer};
+}
+
 inline int CounterCount(int layer_count) { return layer_count * kCountersPerLayer + 3; }
 
 }  // namespace baton

@@ -38,5 +38,13 @@ TEST(GraphShape, NumbersEveryCounterOnce) {
   EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
 }
 
+TEST(GraphShape, PlaceOfCounterIsTheInverseOfCounterId) {
+  constexpr int kLayers = 5;
+  for (int id = 0; id < CounterCount(kLayers); ++id) {
+    const CounterPlace place = PlaceOfCounter(id, kLayers);
+    EXPECT_EQ(CounterId(place.kind, place.layer, kLayers), id);
+  }
+}
+
 }  // namespace
 }  // namespace baton
