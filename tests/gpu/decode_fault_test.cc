@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/cuda/decode/cuda_decode_runner.h"
 #include "kernels/cuda/decode/weight_packer.h"
 #include "kernels/kv/model_kv_layout.h"
@@ -124,8 +125,13 @@ TEST_F(DecodeFaultTest, NamesEveryKindOfLostSignalInATenthOfASecond) {
     std::printf("%s lost: after %.1f ms: %s\n", CounterKindName(kind), seconds * 1e3,
                 std::string(output.status().message()).c_str());
     EXPECT_LT(seconds, 0.1) << CounterKindName(kind);
-    // The first wait that ran out of time: for this signal, or for what hangs on it.
-    EXPECT_NE(output.status().message().find("waited in vain for counter"), std::string::npos)
+    // The first wait that ran out of time, for this signal or for what hangs on it; and the cause.
+    EXPECT_NE(output.status().message().find("waited in vain for"), std::string::npos)
+        << output.status();
+    const int layer = kind == CounterKind::kHead ? config().layer_count : 2;
+    EXPECT_NE(output.status().message().find(absl::StrCat("1 signals of ", CounterKindName(kind),
+                                                          ", layer ", layer, ", were lost")),
+              std::string::npos)
         << output.status();
     runner_->tuning().drop_signal_worker = ~0u;
     ASSERT_TRUE(runner_->Reset().ok());

@@ -31,15 +31,9 @@ std::vector<Case> Cases(bool sweep) {
       {"b4 8K uniform", {.batch = 4}, {}},
   };
   if (sweep) {
-    for (bool fence : {true, false}) {
-      for (int flight : {49152, 65536}) {
-        cases.push_back({fence ? "b1 sweep" : "b1 sweep nofence",
-                         {.batch = 1},
-                         {.in_flight_bytes = flight, .reader_fence = fence}});
-        cases.push_back({fence ? "b8 sweep" : "b8 sweep nofence",
-                         {.batch = 8, .steps = 32},
-                         {.in_flight_bytes = flight, .reader_fence = fence}});
-      }
+    for (int flight : {49152, 65536}) {
+      cases.push_back({"b1 sweep", {.batch = 1}, {.in_flight_bytes = flight}});
+      cases.push_back({"b8 sweep", {.batch = 8, .steps = 32}, {.in_flight_bytes = flight}});
     }
   }
   return cases;

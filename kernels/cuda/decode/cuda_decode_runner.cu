@@ -180,7 +180,6 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
   p.step = static_cast<uint32_t>(submitted_ + 1 - step_base_);
   p.results = results_ + entry * kMaxRows;
   p.in_flight_bytes = tuning_.in_flight_bytes;
-  p.reader_fence = tuning_.reader_fence;
   p.forced_experts = tuning_.forced_experts;
   p.delay_seed = tuning_.delay_seed;
   p.drop_signal_worker = tuning_.drop_signal_worker;
@@ -197,12 +196,32 @@ absl::Status CudaDecodeRunner::TakeError(uint64_t step) {
   const volatile uint64_t* raised = &error_->raised;
   if (*raised == 0) return absl::OkStatus();
   const ErrorSlot e = *error_;
-  const char* kinds[] = {"?", "counter", "ring", "routing", "loader"};
+  const char* kinds[] = {"?", "counter", "ring", "routing", "loader", "tile", "packet"};
   return absl::InternalError(absl::StrCat(
       "decode step ", step, ": worker ", e.worker, " waited in vain for ",
-      kinds[e.kind < 5 ? e.kind : 0], " ", e.counter, " in task ", static_cast<int>(e.task), " (",
-      e.op < kOpCount ? OpName(static_cast<OpKind>(e.op)) : "?", ", layer ", e.layer, "): wanted ",
-      e.wanted, ", found ", e.seen));
+      kinds[e.kind < std::size(kinds) ? e.kind : 0], " ", e.counter, " in task ",
+      static_cast<int>(e.task), " (", e.op < kOpCount ? OpName(static_cast<OpKind>(e.op)) : "?",
+      ", layer ", e.layer, "): wanted ", e.wanted, ", found ", e.seen, LostSignals()));
+}
+
+// The grid runs to its end after an error, every task signals, and what is missing then was lost.
+std::string CudaDecodeRunner::LostSignals() const {
+  std::vector<uint32_t> counters(graph_counters_ * kCounterStride);
+  if (cudaStreamSynchronize(stream_) != cudaSuccess ||
+      cudaMemcpy(counters.data(), params_.counters, counters.size() * sizeof(uint32_t),
+                 cudaMemcpyDeviceToHost) != cudaSuccess) {
+    return "; the counters cannot be read";
+  }
+  const auto steps = static_cast<uint32_t>(submitted_ - step_base_);
+  std::string text;
+  for (size_t id = 0; id < producers_.size(); ++id) {
+    const uint32_t lost = producers_[id] * steps - counters[id * kCounterStride];
+    if (lost == 0) continue;
+    const CounterPlace place = PlaceOfCounter(static_cast<int>(id), config_.layer_count);
+    absl::StrAppend(&text, "; ", lost, " signals of ", CounterKindName(place.kind), ", layer ",
+                    place.layer, ", were lost");
+  }
+  return text;
 }
 
 // Spins on pinned memory until the step's results of every row are there.
@@ -251,12 +270,11 @@ absl::StatusOr<StepOutput> CudaDecodeRunner::Await() {
   int sparse = 0;
   for (const LayerConfig& layer : config_.layers) sparse += !layer.dense;
   if (sparse > 0) output.distinct_experts /= sparse;
+  // The results come from within the kernel: its end follows in a moment, beside the next step.
+  BATON_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(end_[entry]));
   float ms = 0;
-  if (cudaEventElapsedTime(&ms, begin_[entry], end_[entry]) == cudaSuccess) {
-    output.device_seconds = ms * 1e-3;
-  } else {
-    cudaGetLastError();  // The end event may lag the results by a moment: no time for this step.
-  }
+  BATON_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&ms, begin_[entry], end_[entry]));
+  output.device_seconds = ms * 1e-3;
   return output;
 }
 
@@ -265,6 +283,10 @@ absl::Status CudaDecodeRunner::ClearDeviceState() {
       cudaMemset(params_.counters, 0, graph_counters_ * kCounterStride * sizeof(uint32_t)));
   BATON_RETURN_IF_CUDA_ERROR(cudaMemset(params_.abort_flag, 0, sizeof(uint32_t)));
   BATON_RETURN_IF_CUDA_ERROR(cudaMemset(params_.rows, 0, sizeof(RowState)));
+  // Packets of the steps before must not pass for those of the steps to come.
+  BATON_RETURN_IF_CUDA_ERROR(cudaMemset(params_.x, 0, 3 * params_.x_copy_bytes));
+  BATON_RETURN_IF_CUDA_ERROR(
+      cudaMemset(params_.router_logits, 0, 3 * params_.router_copy * sizeof(uint64_t)));
   std::memset(results_, 0, kRing * kMaxRows * sizeof(RowResultSlot));
   std::memset(error_, 0, sizeof(ErrorSlot));
   return absl::OkStatus();

@@ -25,12 +25,9 @@ namespace baton::cuda {
 // What only tests and benchmarks set.
 struct DecodeTuning {
   int slot_bytes = 24576;       // Of the ring.
-  int in_flight_bytes = 49152;  // Bulk copies outstanding a worker.
-  // Readers fence after a counter wait, as the memory model asks for. Off, a reader relies on its
-  // relaxed gpu-scope loads being served by L2: faster, not yet shown to be safe under full load.
-  bool reader_fence = true;
-  int forced_experts = 0;   // > 0: routing draws uniformly from this many experts a layer.
-  uint32_t delay_seed = 0;  // Not 0: random delays before tasks.
+  int in_flight_bytes = 73728;  // Bulk copies outstanding a worker.
+  int forced_experts = 0;       // > 0: routing draws uniformly from this many experts a layer.
+  uint32_t delay_seed = 0;      // Not 0: random delays before tasks.
   uint32_t drop_signal_worker = ~0u;  // This worker's next signals of the counter are lost.
   uint32_t drop_signal_counter = 0;
   uint64_t timeout_ns = 80'000'000;
@@ -79,6 +76,7 @@ class CudaDecodeRunner : public DecodeRunner {
   int NextEntry() const { return static_cast<int>((submitted_ + 1) % kRing); }
   absl::Status ApplyJoin(const RowJoin& join, int update);
   absl::Status TakeError(uint64_t step);
+  std::string LostSignals() const;
   absl::Status ClearDeviceState();
   template <typename T>
   absl::Status DeviceArray(T** pointer, uint64_t count);
@@ -102,6 +100,7 @@ class CudaDecodeRunner : public DecodeRunner {
   RowUpdate* updates_ = nullptr;      // Pinned, [kRing][2 * kMaxRows]
   uint32_t* page_staging_ = nullptr;  // Pinned, [kRing][kMaxRows][max_pages + max_ring]
   uint64_t graph_counters_ = 0;
+  std::vector<uint16_t> producers_;  // Signals a step, by counter.
 };
 
 }  // namespace baton::cuda

@@ -146,7 +146,7 @@ absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
         std::max(layer.dense ? always_width : expert_width, layer.ffn_width);
   }
   always_width = std::max(always_width, config_.shared_width);
-  p.x_copy_bytes = columns * p.hidden * 2;
+  p.x_copy_bytes = columns * p.hidden * 4;
   p.router_copy = columns * p.expert_limit;
   p.hidden_slice_bytes = columns * expert_width * 2;
   p.hidden_always_offset = p.hidden_slice_bytes * std::max(1, config_.expert_count);
@@ -177,11 +177,11 @@ absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
 
 absl::Status CudaDecodeRunner::UploadLayers(const PackedWeights& weights, const TaskGraph& graph) {
   std::vector<LayerDevice> layers = weights.layers();
-  const std::vector<uint16_t> producers = graph.ProducerCounts();
+  producers_ = graph.ProducerCounts();
   for (int l = 0; l < config_.layer_count; ++l) {
     const CounterKind kind = layers[l].expert_count > 0 ? CounterKind::kRouter : CounterKind::kX;
     layers[l].routing_counter = CounterId(kind, l, config_.layer_count);
-    layers[l].routing_producers = producers[layers[l].routing_counter];
+    layers[l].routing_producers = producers_[layers[l].routing_counter];
     for (int row_tiles = 1; row_tiles <= 4; ++row_tiles) {
       for (int full = 0; full < 2; ++full) {
         layers[l].always_chunk[row_tiles - 1][full] = static_cast<uint8_t>(ChunkSteps(

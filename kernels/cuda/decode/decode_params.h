@@ -15,16 +15,24 @@ namespace baton::cuda {
 
 inline constexpr int kMaxRows = 32;
 inline constexpr int kMaxStops = 16;
-inline constexpr int kConsumerWarps = 8;
-inline constexpr int kConsumerThreads = kConsumerWarps * 32;
+// The warps of a worker by role, each a whole number of warp groups (four warps): registers are
+// handed out by warp group.
+inline constexpr int kMmaWarps = 8;
+inline constexpr int kMmaThreads = kMmaWarps * 32;
+inline constexpr int kAttentionWarps = 4;  // Routing, attention and its merge.
+inline constexpr int kAttentionThreads = kAttentionWarps * 32;
+inline constexpr int kEpilogueWarps = 4;  // What becomes of the products; embedding and sampling.
+inline constexpr int kEpilogueThreads = kEpilogueWarps * 32;
+inline constexpr int kLoaderWarps = 4;  // One issues the copies, three plan the chunks of a queue.
 inline constexpr int kThreads =
-    kConsumerThreads + 128;           // + issuing, routing and two planning warps.
+    kMmaThreads + kAttentionThreads + kEpilogueThreads + kLoaderWarps * 32;
 inline constexpr int kMaxSlots = 14;  // Ring slots; below the 16 entries of a chunk queue.
 inline constexpr int kHeadDim = 128;
+inline constexpr int kXsSteps = 128;       // K-steps that xs has room for at least: see GlobalRows.
 inline constexpr int kMaxGroup = 8;        // Query heads a KV head.
 inline constexpr int kCounterStride = 32;  // u32 words between counters: one 128-byte line each.
 
-struct LayerDevice {
+struct alignas(16) LayerDevice {
   const char* router;
   const char* qkv;
   const char* o;
@@ -87,7 +95,7 @@ struct alignas(32) RowResultSlot {
 
 // Who waited for what when a spin ran out of time; in pinned host memory. `raised` is written last.
 struct ErrorSlot {
-  uint32_t kind;  // 1 = counter, 2 = ring full, 3 = routing, 4 = loader.
+  uint32_t kind;  // A WaitKind (waits.cuh).
   uint32_t worker;
   uint32_t task;  // Index in the worker's list.
   uint32_t op;
@@ -98,7 +106,7 @@ struct ErrorSlot {
   uint64_t raised;  // Step number, 0 = none.
 };
 
-// Always-on counters of one worker, added up over steps; cycles of consumer thread 0.
+// Always-on counters of one worker, added up over steps; cycles of MMA thread 0.
 struct WorkerStats {
   uint64_t cycles;
   uint64_t wait_memory;
@@ -138,17 +146,18 @@ struct ChunkTable {
 inline constexpr uint32_t kTasksInGlobal = ~0u;
 
 struct SmemPlan {
-  uint32_t ring;  // slot_count * slot_bytes
-  uint32_t xs;    // normalised x fragments
-  uint32_t norm;  // bf16 [hidden]: the next norm's weights
-  uint32_t reduce;
-  uint32_t reduce_bytes;
-  uint32_t score;   // bf16 [experts][8 NT]
-  uint32_t active;  // u32 [experts] row masks, then u16 [experts] ids
-  uint32_t rope;    // bf16x2 [owned pairs][8 NT]
-  uint32_t keep;    // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
-  uint32_t tasks;   // The worker's list, or kTasksInGlobal where there is no room.
-  uint32_t misc;    // ControlSmem
+  uint32_t ring;          // slot_count * slot_bytes
+  uint32_t xs;            // normalised x fragments, [NT] rows of xs_row_bytes
+  uint32_t xs_row_bytes;  // of max(hidden / 16, kXsSteps) k-steps
+  uint32_t norm;          // bf16 [hidden]: the next norm's weights
+  uint32_t reduce;        // The MMA warps' partial tiles, [stage][warp][NT][128] float32.
+  uint32_t attention;     // Probabilities, later the splits' sums.
+  uint32_t score;         // bf16 [experts][8 NT]
+  uint32_t active;        // u32 [experts] row masks, then u16 [experts] ids
+  uint32_t rope;          // bf16x2 [owned pairs][8 NT]
+  uint32_t keep;          // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
+  uint32_t tasks;         // The worker's list, or kTasksInGlobal where there is no room.
+  uint32_t misc;          // ControlSmem
   uint32_t total;
   int slot_count;
   int slot_bytes;
@@ -172,12 +181,11 @@ struct DecodeParams {
   int window_keys;
   // The step.
   uint32_t step;
-  int row_limit;        // Rows [0, row_limit) may be active; row_limit <= 8 NT.
-  int in_flight_bytes;  // Bulk copies outstanding per worker at most.
-  int reader_fence;     // Readers fence after a counter wait (formally required; see WaitTask).
-  uint32_t delay_seed;  // Not 0: random delays before tasks (tests).
+  int row_limit;                // Rows [0, row_limit) may be active; row_limit <= 8 NT.
+  int in_flight_bytes;          // Bulk copies outstanding per worker at most.
+  uint32_t delay_seed;          // Not 0: random delays before tasks (tests).
   uint32_t drop_signal_worker;  // Tests: this worker's signal of counter drop_signal_counter is
-                                // lost. ~0 = none.
+                                // lost, and the packets that go with it. ~0 = none.
   uint32_t drop_signal_counter;
   uint64_t timeout_ns;
   uint32_t vocab_units;
@@ -191,17 +199,17 @@ struct DecodeParams {
   const char* embedding;  // Packed like the head.
   // Buffers.
   RowState* rows;
-  char* x;  // Fragment buffer of K = hidden; three copies, x_copy_bytes apart.
+  char* x;  // Packets in the order of a fragment buffer of K = hidden; three copies.
   uint64_t x_copy_bytes;
-  float* router_logits;  // [rows][expert_limit]; three copies
-  uint64_t router_copy;  // floats
-  uint16_t* q;           // [rows][q_width]
-  uint16_t* new_kv;      // [rows][2][kv_width]
-  float* partial_o;      // [rows][kv_heads][max_splits][group_heads][128]
-  float* partial_ml;     // [rows][kv_heads][max_splits][group_heads][2]
-  char* attention;       // Fragment buffer of K = q_width.
-  char* hidden_act;      // [active expert] fragment buffers of K = expert_width, then one of K =
-                         // always_width; three
+  uint64_t* router_logits;  // Packets of float32, [rows][expert_limit]; three copies
+  uint64_t router_copy;     // packets
+  uint16_t* q;              // [rows][q_width]
+  uint16_t* new_kv;         // [rows][2][kv_width]
+  float* partial_o;         // [rows][kv_heads][max_splits][group_heads][128]
+  float* partial_ml;        // [rows][kv_heads][max_splits][group_heads][2]
+  char* attention;          // Fragment buffer of K = q_width.
+  char* hidden_act;         // [active expert] fragment buffers of K = expert_width, then one of K =
+                            // always_width; three
   uint64_t hidden_slice_bytes;  // copies, hidden_copy_bytes apart.
   uint64_t hidden_always_offset;
   uint64_t hidden_copy_bytes;

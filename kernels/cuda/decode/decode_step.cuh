@@ -2,11 +2,10 @@
 // count, each in a file of its own, so that they compile side by side.
 #pragma once
 
+#include "kernels/cuda/decode/attention_group.cuh"
+#include "kernels/cuda/decode/epilogue_head.cuh"
 #include "kernels/cuda/decode/loader.cuh"
-#include "kernels/cuda/decode/ops_attention.cuh"
-#include "kernels/cuda/decode/ops_head.cuh"
-#include "kernels/cuda/decode/ops_layer.cuh"
-#include "kernels/cuda/decode/routing.cuh"
+#include "kernels/cuda/decode/normalise.cuh"
 
 namespace baton::cuda {
 
@@ -14,18 +13,24 @@ template <int NT>
 __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int tid) {
   ControlSmem& misc = smem.misc();
   if (tid == 0) {
-    for (int q = 0; q < 2; ++q) {
+    for (int q = 0; q < kQueues; ++q) {
       for (int i = 0; i < kQueueEntries; ++i) {
         BarrierInit(SmemAddress(&misc.full[q][i]), 1);
-        BarrierInit(SmemAddress(&misc.empty[q][i]), kConsumerWarps);
+        BarrierInit(SmemAddress(&misc.empty[q][i]), kReleases);
         misc.slot[q][i] = 0;
       }
       misc.planned[q] = misc.issued[q] = misc.next_task[q] = 0;
+    }
+    for (int i = 0; i < kMaxStages; ++i) {
+      BarrierInit(SmemAddress(&misc.partial_full[i]), kMmaWarps);
+      BarrierInit(SmemAddress(&misc.partial_empty[i]), kEpilogueWarps);
     }
     BarrierInit(SmemAddress(&misc.routing), 1);
     BarrierInitFence();
     misc.aborted = 0;
     misc.active_count = 0;
+    misc.expert_sum = 0;
+    misc.wait_memory = misc.wait_routing = misc.wait_join = misc.wait_other = 0;
   }
   if (tid < kMaxRows) {
     const RowState& s = *p.rows;
@@ -81,85 +86,143 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
   }
 }
 
-__device__ __forceinline__ void InjectDelay(const DecodeParams& p, int worker, int task) {
-  const uint32_t hash = HashMix(p.delay_seed + p.step, worker * 4096 + task);
-  if ((hash & 15) != 0) return;
-  const uint64_t until = GlobalTimerNs() + (hash >> 8) % 20000;
-  while (GlobalTimerNs() < until) {
+template <int NT>
+__device__ void RunMma(const Smem& smem, int worker, int tid) {
+  MmaGroup<NT> c(smem, worker, tid);
+  const DecodeParams& p = smem.p;
+  const long long start = clock64();
+  const Task* tasks = smem.tasks(worker);
+  const int task_count = p.task_counts[worker];
+  int normalised = -1;
+  if (kNormAhead<NT>) PrefetchNorm(c, p.layers[0].norm);
+  for (int i = 0; i < task_count; ++i) {
+    const OpKind op = tasks[i].op;
+    const bool reads_x = op == OpKind::kRouter || op == OpKind::kQkvRope || op == OpKind::kGateUp ||
+                         op == OpKind::kLmHead;
+    if (!reads_x && op != OpKind::kOutputProj && op != OpKind::kDown) continue;
+    c.Enter(i, tasks);
+    c.Trace(0);
+    if (!reads_x) {
+      const uint32_t waited = c.WaitTask();
+      if (tid == 0) c.misc.wait_other += waited;
+      c.Trace(1);
+      GlobalRows<NT>(c).Run();
+    } else {
+      if (normalised != c.task.layer) {
+        const long long begin = clock64();
+        if (NT > 1) c.WaitTask();
+        const int after = c.task.layer + 1;
+        LoadNormalised(c, op == OpKind::kLmHead ? p.final_norm : c.layer().norm,
+                       after < p.layer_count ? p.layers[after].norm : p.final_norm);
+        normalised = c.task.layer;
+        if (tid == 0) c.misc.wait_join += clock64() - begin;
+      }
+      c.Trace(1);
+      MultiplyRows(c);
+    }
+    c.Trace(2);
+  }
+  if (tid == 0) {
+    WorkerStats& stats = p.stats[worker];
+    stats.cycles += clock64() - start;
+    stats.wait_memory += c.misc.wait_memory;
+    stats.wait_routing += c.misc.wait_routing;
+    stats.wait_join += c.misc.wait_join;
+    stats.wait_other += c.misc.wait_other;
+    stats.steps += 1;
   }
 }
 
 template <int NT>
-__device__ void RunTasks(Consumer<NT>& c) {
-  const DecodeParams& p = c.p;
-  const Task* tasks = c.smem.tasks(c.worker);
-  const int task_count = p.task_counts[c.worker];
-  int normalised = -1;
-  if (kNormAhead<NT>) PrefetchNorm(c, p.layers[0].norm);
-  const auto trace = [&](int phase) {
-    if (p.trace == nullptr || c.tid != 0 || c.task_index * 3 + phase >= p.trace_capacity) return;
-    p.trace[uint64_t(c.worker) * p.trace_capacity + c.task_index * 3 + phase] = {
-        GlobalTimerNs(), uint16_t(c.task_index), uint8_t(phase), uint8_t(c.task.op), c.task.layer};
-  };
-  int copied = -1;  // Layer whose constants are in shared memory.
-  for (c.task_index = 0; c.task_index < task_count; ++c.task_index) {
-    c.task = tasks[c.task_index];
-    if (p.delay_seed != 0 && c.tid == 0) InjectDelay(p, c.worker, c.task_index);
-    trace(0);
-    const OpKind op = c.task.op;
-    const bool reads_x = op == OpKind::kRouter || op == OpKind::kQkvRope || op == OpKind::kGateUp ||
-                         op == OpKind::kLmHead;
-    const int l = min(int(c.task.layer), p.layer_count - 1);
-    const LayerDevice& layer = c.misc.layer[l & 1];
-    if (l != copied) {  // The layer's first task; it waits, and so syncs, before anything reads the
-                        // copy.
-      constexpr int kWords = sizeof(LayerDevice) / 8;
-      if (c.tid < kWords) {
-        reinterpret_cast<uint64_t*>(&c.misc.layer[l & 1])[c.tid] =
-            reinterpret_cast<const uint64_t*>(&p.layers[l])[c.tid];
-      }
-      copied = l;
+__device__ void RunAttentionRole(const Smem& smem, int worker, int tid) {
+  AttentionGroup c(smem, worker, tid);
+  KvChunks chunks{c};
+  const Task* tasks = smem.tasks(worker);
+  const int task_count = smem.p.task_counts[worker];
+  for (int i = 0; i < task_count; ++i) {
+    const OpKind op = tasks[i].op;
+    if (op != OpKind::kAttention && op != OpKind::kAttentionMerge) continue;
+    c.Enter(i, tasks);
+    if (op == OpKind::kAttention) RunRouting<NT>(c);
+    c.Trace(0);
+    c.WaitTask();
+    c.Trace(1);
+    if (op == OpKind::kAttention) {
+      RunAttention(c, chunks);
+    } else {
+      RunAttentionMerge(c);
     }
-    if (reads_x && normalised != c.task.layer) {
-      c.WaitTask();
-      const int after = c.task.layer + 1;
-      LoadNormalised(c, op == OpKind::kLmHead ? p.final_norm : layer.norm,
-                     after < p.layer_count ? p.layers[after].norm : p.final_norm);
-      normalised = c.task.layer;
-    } else if (!reads_x) {
-      c.WaitTask();
-    }
-    trace(1);
+    c.Signal();
+    c.Trace(2);
+  }
+  if (tid == 0) smem.p.stats[worker].active_experts += smem.misc().expert_sum;
+}
+
+template <int NT>
+__device__ void RunEpilogue(const Smem& smem, int worker, int tid) {
+  EpilogueGroup<NT> c(smem, worker, tid);
+  const Task* tasks = smem.tasks(worker);
+  const int task_count = smem.p.task_counts[worker];
+  for (int i = 0; i < task_count; ++i) {
+    const OpKind op = tasks[i].op;
+    if (op == OpKind::kAttention || op == OpKind::kAttentionMerge) continue;
+    c.Enter(i, tasks);
     switch (op) {
       case OpKind::kEmbed:
         RunEmbed(c);
         break;
-      case OpKind::kRouter:
-      case OpKind::kQkvRope:
-      case OpKind::kGateUp:
-        RunRows(c, layer, [](int, int, int, bool, float) {});
-        if (c.task.signal != kNoCounter) c.Signal();
-        break;
-      case OpKind::kAttention:
-        RunAttention(c, layer);
-        break;
-      case OpKind::kAttentionMerge:
-        RunAttentionMerge(c, layer);
-        break;
       case OpKind::kOutputProj:
       case OpKind::kDown:
-        RunGlobalRows(c, layer);
+        FinishHidden(c);
         break;
       case OpKind::kLmHead:
-        RunLmHead(c);
+        FinishLmHead(c);
         break;
       case OpKind::kSample:
+        c.Trace(0);
+        c.WaitTask();
+        c.Trace(1);
         RunSample(c);
+        c.Trace(2);
+        break;
+      default:
+        FinishRows(c);
         break;
     }
-    trace(2);
+    c.Signal();
   }
 }
+
+// A warp for the issuer, and one, of which one thread works, for each planner.
+__device__ __forceinline__ void RunLoader(const Smem& smem, int worker, int tid) {
+  const DecodeParams& p = smem.p;
+  const Task* tasks = smem.tasks(worker);
+  const int task_count = p.task_counts[worker];
+  const int warp = tid >> 5;
+  if (warp == 0) {
+    RunIssuer(p, smem, worker, tid);
+    return;
+  }
+  if ((tid & 31) != 0) return;
+  if (warp == 1) {
+    StaticCursor cursor{p, tasks, task_count};
+    RunPlanner(p, smem.misc(), tasks, cursor, kStaticQueue);
+  } else if (warp == 2) {
+    RoutedCursor cursor{p, smem, tasks, task_count};
+    RunPlanner(p, smem.misc(), tasks, cursor, kRoutedQueue);
+  } else {
+    KvCursor cursor{p, smem.misc(), tasks, task_count, worker};
+    RunPlanner(p, smem.misc(), tasks, cursor, kKvQueue);
+  }
+}
+
+// Registers a thread of each role; together what kThreads threads were launched with.
+inline constexpr int kLaunchRegisters = 96;
+inline constexpr int kMmaRegisters = 128, kAttentionRegisters = 112, kEpilogueRegisters = 72,
+                     kLoaderRegisters = 40;
+static_assert(kMmaThreads * kMmaRegisters + kAttentionThreads * kAttentionRegisters +
+                  kEpilogueThreads * kEpilogueRegisters + kLoaderWarps * 32 * kLoaderRegisters <=
+              kThreads * kLaunchRegisters);
 
 template <int NT>
 __global__ void __launch_bounds__(kThreads, 1) DecodeStep(const __grid_constant__ DecodeParams p) {
@@ -168,33 +231,21 @@ __global__ void __launch_bounds__(kThreads, 1) DecodeStep(const __grid_constant_
   const int worker = blockIdx.x, tid = threadIdx.x;
   SetUp<NT>(p, smem, worker, tid);
   __syncthreads();
-  const int warp = tid >> 5;
-  if (warp < kConsumerWarps) {
-    Consumer<NT> consumer(p, smem, worker, tid);
-    const long long start = clock64();
-    RunTasks(consumer);
-    if (tid == 0) {
-      WorkerStats& stats = p.stats[worker];
-      stats.cycles += clock64() - start;
-      stats.wait_memory += consumer.wait_memory;
-      stats.wait_routing += consumer.wait_routing;
-      stats.wait_join += consumer.wait_join;
-      stats.wait_other += consumer.wait_other;
-      stats.steps += 1;
-    }
-  } else if (warp == kConsumerWarps) {
-    if ((tid & 31) == 0) RunIssuer(p, smem, worker);
-  } else if (warp == kConsumerWarps + 1) {
-    RunRouting<NT>(p, smem, worker, tid & 31);
-  } else if ((tid & 31) == 0) {
-    const Task* tasks = smem.tasks(worker);
-    if (warp == kConsumerWarps + 2) {
-      StaticCursor cursor{p, smem.misc(), tasks, p.task_counts[worker], worker};
-      RunPlanner(p, smem.misc(), cursor, kStaticQueue);
-    } else {
-      RoutedCursor cursor{p, smem, tasks, p.task_counts[worker]};
-      RunPlanner(p, smem.misc(), cursor, kRoutedQueue);
-    }
+  constexpr int kAttentionBegin = kMmaThreads;
+  constexpr int kEpilogueBegin = kAttentionBegin + kAttentionThreads;
+  constexpr int kLoaderBegin = kEpilogueBegin + kEpilogueThreads;
+  if (tid < kAttentionBegin) {
+    RaiseRegisters<kMmaRegisters>();
+    RunMma<NT>(smem, worker, tid);
+  } else if (tid < kEpilogueBegin) {
+    RaiseRegisters<kAttentionRegisters>();
+    RunAttentionRole<NT>(smem, worker, tid - kAttentionBegin);
+  } else if (tid < kLoaderBegin) {
+    LowerRegisters<kEpilogueRegisters>();
+    RunEpilogue<NT>(smem, worker, tid - kEpilogueBegin);
+  } else {
+    LowerRegisters<kLoaderRegisters>();
+    RunLoader(smem, worker, tid - kLoaderBegin);
   }
 }
 

@@ -1,7 +1,7 @@
-// The loader: two planner threads walk the worker's task list, one for each queue, and write down
-// the chunks to come; the issuing thread keeps at most `in_flight_bytes` of bulk copies
-// outstanding. Chunks go out in the order consumers want them; a chunk that runs ahead of the other
-// queue's next one leaves kReserve slots free for it, so the ring cannot deadlock.
+// The loader: three planner threads walk the worker's task list, one for each queue, and write down
+// the chunks to come; the issuing warp keeps at most `in_flight_bytes` of bulk copies
+// outstanding. Chunks go out in task order; a chunk that runs ahead of another queue's next one
+// leaves ReservedSlots free for it, so the ring cannot deadlock.
 #pragma once
 
 #include "kernels/cuda/decode/waits.cuh"
@@ -47,46 +47,22 @@ struct TileRun {
   }
 };
 
-// Walks the tasks whose data is at known addresses: router, QKV, KV pages, O, head.
+// Walks the weights at known addresses: router, QKV, O, head.
 struct StaticCursor {
   const DecodeParams& p;
-  const ControlSmem& misc;
   const Task* tasks;
   int task_count;
-  int worker;
   int task = -1;  // Index of the task whose chunk is next; task_count at the end.
   TileRun run{};
-  // Attention.
-  int row = -1;
-  int page = 0, page_end = 0, group_begin = 0,
-      head = 0;  // Next page, split's end, its group's first page.
-  bool value_next = false;
 
   __device__ bool done() const { return task >= task_count; }
   __device__ bool Ready() const { return true; }
 
-  __device__ bool NextAttentionRow(const LayerDevice& layer) {
-    while (++row < p.row_limit) {
-      if (!(misc.active_rows >> row & 1)) continue;
-      const SplitPlan plan = PlanSplits(p, misc.position[row], layer.sliding);
-      const int index = AttentionIndex(p, worker, row, plan.split_count);
-      if (index < 0) continue;
-      head = index % p.kv_heads;
-      page = plan.first_page + index / p.kv_heads * plan.pages_per_split;
-      page_end = min(page + plan.pages_per_split, plan.first_page + plan.page_count);
-      group_begin = page;
-      value_next = false;
-      return true;
-    }
-    return false;
-  }
-
   // Moves to the next task with data of this queue, from the one after `task`.
   __device__ void Seek() {
-    row = -1;
     for (++task; task < task_count; ++task) {
       const Task t = tasks[task];
-      const LayerDevice& layer = p.layers[t.layer];
+      const LayerDevice& layer = p.layers[min(int(t.layer), p.layer_count - 1)];
       const int units = t.end - t.begin;
       if (t.op == OpKind::kRouter || t.op == OpKind::kQkvRope) {
         const char* base = t.op == OpKind::kRouter ? layer.router : layer.qkv;
@@ -101,37 +77,86 @@ struct StaticCursor {
         run.Start(p.head + uint64_t(t.begin) * 16 * p.hidden, units, p.hidden / 16,
                   p.smem.chunks.hidden);
         if (!run.done()) return;
-      } else if (t.op == OpKind::kAttention) {
-        if (NextAttentionRow(layer)) return;
-        row = -1;
       }
     }
   }
 
   __device__ Chunk Take() {
-    if (row < 0) {
-      const Chunk chunk = run.Take();
-      if (run.done()) Seek();
-      return chunk;
+    const Chunk chunk = run.Take();
+    if (run.done()) Seek();
+    return chunk;
+  }
+};
+
+// Walks the KV pages of the attention tasks: of every row, its split's pages in groups, a group's
+// keys before its values.
+struct KvCursor {
+  const DecodeParams& p;
+  const ControlSmem& misc;
+  const Task* tasks;
+  int task_count;
+  int worker;
+  int task = -1;
+  int row = -1, head = 0;
+  int group_begin = 0, group_end = 0, page_end = 0;  // Pages of the group, end of the split.
+  int at = 0;                                        // Next page of the group.
+  bool value_next = false;
+  uint4 page_ids{};  // Of the group: looked up together.
+
+  __device__ bool done() const { return task >= task_count; }
+  __device__ bool Ready() const { return true; }
+
+  __device__ void StartGroup(const LayerDevice& layer) {
+    group_end = min(group_begin + kPageGroup, page_end);
+    at = 0;
+    value_next = false;
+    const uint32_t* table = layer.group == 0 ? p.full_table + uint64_t(row) * p.full_stride
+                                             : p.window_table + uint64_t(row) * p.window_stride;
+    const auto look_up = [&](int i) {
+      const int page = min(group_begin + i, group_end - 1);
+      return __ldg(table + (layer.group == 0 ? page : page % misc.ring_size[row]));
+    };
+    static_assert(kPageGroup == 4);
+    page_ids = make_uint4(look_up(0), look_up(1), look_up(2), look_up(3));
+  }
+  __device__ bool NextRow(const LayerDevice& layer) {
+    while (++row < p.row_limit) {
+      if (!(misc.active_rows >> row & 1)) continue;
+      const SplitPlan plan = PlanSplits(p, misc.position[row], layer.sliding);
+      const int index = AttentionIndex(p, worker, row, plan.split_count);
+      if (index < 0) continue;
+      head = index % p.kv_heads;
+      group_begin = plan.first_page + index / p.kv_heads * plan.pages_per_split;
+      page_end = min(group_begin + plan.pages_per_split, plan.first_page + plan.page_count);
+      StartGroup(layer);
+      return true;
     }
+    return false;
+  }
+  __device__ void Seek() {
+    for (++task; task < task_count; ++task) {
+      if (tasks[task].op != OpKind::kAttention) continue;
+      row = -1;
+      if (NextRow(p.layers[tasks[task].layer])) return;
+    }
+  }
+  __device__ Chunk Take() {
     const LayerDevice& layer = p.layers[tasks[task].layer];
-    const uint32_t id =
-        layer.group == 0
-            ? __ldg(p.full_table + uint64_t(row) * p.full_stride + page)
-            : __ldg(p.window_table + uint64_t(row) * p.window_stride + page % misc.ring_size[row]);
+    const uint32_t low = at & 1 ? page_ids.y : page_ids.x, high = at & 1 ? page_ids.w : page_ids.z;
+    const uint32_t id = at & 2 ? high : low;
     const uint64_t offset = p.kv_group_offset[layer.group] + id * p.kv_page_bytes[layer.group] +
                             layer.layer_in_group * p.kv_layer_bytes +
                             uint64_t((value_next ? p.kv_heads : 0) + head) * p.kv_tile_bytes;
     const Chunk chunk{p.kv_base + offset, static_cast<uint32_t>(p.kv_tile_bytes)};
-    const int group_end = min(group_begin + kPageGroup, page_end);
-    if (++page < group_end) return chunk;
+    if (group_begin + ++at < group_end) return chunk;
     if (!value_next) {
       value_next = true;
-      page = group_begin;
-    } else {
-      value_next = false;
-      group_begin = page;
-      if (page == page_end && !NextAttentionRow(layer)) Seek();
+      at = 0;
+    } else if (group_end < page_end) {
+      group_begin = group_end;
+      StartGroup(layer);
+    } else if (!NextRow(layer)) {
+      Seek();
     }
     return chunk;
   }
@@ -240,9 +265,10 @@ struct RoutedCursor {
   }
 };
 
-// One thread: plans the chunks of one queue, up to 16 ahead of the issuing thread.
+// One thread: plans the chunks of one queue, up to 16 ahead of the issuing warp.
 template <typename Cursor>
-static __device__ void RunPlanner(const DecodeParams& p, ControlSmem& misc, Cursor& cursor, int q) {
+static __device__ void RunPlanner(const DecodeParams& p, ControlSmem& misc, const Task* tasks,
+                                  Cursor& cursor, int q) {
   volatile uint32_t* planned = &misc.planned[q];
   volatile uint32_t* issued = &misc.issued[q];
   volatile uint32_t* next_task = &misc.next_task[q];
@@ -261,7 +287,8 @@ static __device__ void RunPlanner(const DecodeParams& p, ControlSmem& misc, Curs
     if (cursor.done()) break;
     const uint32_t task = cursor.task;
     const Chunk chunk = cursor.Take();
-    misc.plan[q][count & 15] = {chunk.source, chunk.bytes, task};
+    const uint32_t flags = tasks[task].op == OpKind::kGateUp ? kExpertChunk : 0;
+    misc.plan[q][count & 15] = {chunk.source, chunk.bytes | flags, task};
     __threadfence_block();
     *planned = ++count;
     __threadfence_block();
@@ -270,102 +297,112 @@ static __device__ void RunPlanner(const DecodeParams& p, ControlSmem& misc, Curs
   *next_task = ~0u;
 }
 
-// The issuing thread's view of one queue.
-struct QueueHead {
-  uint32_t issued = 0;   // Chunks issued.
-  uint32_t drained = 0;  // Chunks that all consumers have released.
+// What one lane of the issuing warp knows of its slot of the ring.
+struct SlotState {
+  bool busy = false;    // Holds a chunk,
+  bool landed = false;  // which has arrived.
+  int queue = 0;
+  uint32_t bytes = 0;
+  uint32_t full = 0, empty = 0, parity = 0;  // Barriers of the chunk's entry.
+
+  // Moves on when the chunk has landed, or all consumers have released it.
+  __device__ void Poll() {
+    if (!busy || !BarrierTest(landed ? empty : full, parity)) return;
+    if (landed) {
+      busy = landed = false;
+    } else {
+      landed = true;
+    }
+  }
 };
 
-static __device__ __forceinline__ void Reclaim(ControlSmem& misc, int q, QueueHead& queue,
-                                               uint32_t& free_slots) {
-  while (queue.drained != queue.issued &&
-         BarrierTest(SmemAddress(&misc.empty[q][queue.drained & 15]), queue.drained >> 4 & 1)) {
-    free_slots |= 1u << misc.slot[q][queue.drained & 15];
-    ++queue.drained;
-  }
-}
-
-// One thread. Returns when everything planned was issued and has landed.
-static __device__ void RunIssuer(const DecodeParams& p, const Smem& smem, int worker) {
+// One warp; lane s watches slot s, lanes 0 to 2 the queues' next chunks. Returns when everything
+// planned was issued and has landed.
+static __device__ void RunIssuer(const DecodeParams& p, const Smem& smem, int worker, int lane) {
   ControlSmem& misc = smem.misc();
   const volatile uint32_t* planned = misc.planned;
   const volatile uint32_t* next_task = misc.next_task;
-  QueueHead fixed, routed;
-  uint32_t free_slots = (1u << p.smem.slot_count) - 1;
-  // Outstanding copies, oldest in the low byte: queue | parity << 1 | entry << 2, and their sizes
-  // in 256-byte units.
-  uint64_t flight = 0, flight_sizes = 0;
-  int flight_count = 0;
-  uint32_t flight_bytes = 0;
+  const int reserve = ReservedSlots(p.smem.slot_count);
+  // KV chunks leave the other slots to the experts' stream as long as that has chunks to load:
+  // pages may have to wait for queries, and must not keep the slots meanwhile.
+  const int kv_most = max(1, p.smem.slot_count - 3);
+  const bool has_slot = lane < p.smem.slot_count;
+  SlotState slot;
+  uint32_t issued = 0;  // Lanes 0 to 2: chunks issued from the queue.
   uint64_t spin_start = 0;
-  uint32_t idle_spins = 0;
-  const auto wait_oldest = [&] {
-    const uint32_t record = flight & 0xff;
-    const uint32_t barrier = SmemAddress(&misc.full[record & 1][record >> 2]);
-    while (!BarrierTryWait(barrier, record >> 1 & 1)) {
-    }
-    flight_bytes -= (flight_sizes & 0xff) << 8;
-    flight >>= 8;
-    flight_sizes >>= 8;
-    --flight_count;
-  };
-  const auto issue = [&](int q, QueueHead& queue) {
-    const uint32_t entry = queue.issued & 15, parity = queue.issued >> 4 & 1;
-    const PlannedChunk chunk = misc.plan[q][entry];
-    const uint32_t size = (chunk.bytes + 255) >> 8;
-    while (flight_count > 0 &&
-           (flight_count == 8 || flight_bytes + (size << 8) > uint32_t(p.in_flight_bytes)))
-      wait_oldest();
-    const uint32_t slot = __ffs(free_slots) - 1;
-    free_slots &= free_slots - 1;
-    misc.slot[q][entry] = slot;
-    const uint32_t barrier = SmemAddress(&misc.full[q][entry]);
-    BarrierExpect(barrier, chunk.bytes);
-    BulkLoad(SmemAddress(smem.slot(slot)), chunk.source, chunk.bytes, barrier);
-    *const_cast<volatile uint32_t*>(&misc.issued[q]) = ++queue.issued;
-    flight |= uint64_t(uint32_t(q) | parity << 1 | entry << 2) << (8 * flight_count);
-    flight_sizes |= uint64_t(size) << (8 * flight_count);
-    flight_bytes += size << 8;
-    ++flight_count;
-  };
-  while (true) {
-    Reclaim(misc, kStaticQueue, fixed, free_slots);
-    Reclaim(misc, kRoutedQueue, routed, free_slots);
-    // The planner's next task is read before its count: a chunk planned in between only makes it
-    // look later.
-    const uint32_t fixed_next = next_task[kStaticQueue], routed_next = next_task[kRoutedQueue];
-    __threadfence_block();
-    const bool fixed_ready = planned[kStaticQueue] != fixed.issued;
-    const bool routed_ready = planned[kRoutedQueue] != routed.issued;
-    const uint32_t fixed_task =
-        fixed_ready ? misc.plan[kStaticQueue][fixed.issued & 15].task : fixed_next;
-    const uint32_t routed_task =
-        routed_ready ? misc.plan[kRoutedQueue][routed.issued & 15].task : routed_next;
-    if (fixed_task == ~0u && routed_task == ~0u) break;
-    const int free_count = __popc(free_slots);
-    const bool fixed_first = fixed_task < routed_task;
-    const bool first_ready = fixed_first ? fixed_ready : routed_ready;
-    const bool other_ready = fixed_first ? routed_ready : fixed_ready;
-    if (first_ready ? free_count > 0 : other_ready && free_count > kReserve) {
-      if (fixed_first == first_ready) {
-        issue(kStaticQueue, fixed);
-      } else {
-        issue(kRoutedQueue, routed);
+  for (uint32_t idle = 0;;) {
+    slot.Poll();
+    uint32_t free = __ballot_sync(~0u, has_slot && !slot.busy);
+    uint32_t flying = __reduce_add_sync(~0u, slot.busy && !slot.landed ? slot.bytes : 0u);
+    const int kv_slots = __popc(__ballot_sync(~0u, slot.busy && slot.queue == kKvQueue));
+    bool ready = false;
+    uint32_t task = ~0u, bytes = 0;
+    if (lane < kQueues) {
+      // The planner's next task is read before its count: a chunk planned in between only makes it
+      // look later.
+      task = next_task[lane];
+      if (planned[lane] != issued) {
+        const PlannedChunk& chunk = misc.plan[lane][issued & 15];
+        ready = true;
+        task = chunk.task;
+        bytes = chunk.bytes;
       }
-      idle_spins = 0;
+    }
+    const bool experts_wait = __ballot_sync(~0u, ready && (bytes & kExpertChunk)) != 0;
+    if (lane == kKvQueue && experts_wait && kv_slots >= kv_most) {
+      ready = false;
+      task = ~0u;
+    }
+    const uint32_t first_task = __reduce_min_sync(~0u, task);
+    const uint32_t ready_task = __reduce_min_sync(~0u, ready ? task : ~0u);
+    if (first_task == ~0u) break;
+    const int wanted_slots = ready_task == first_task ? 1 : reserve + 1;
+    const int q = __ffs(__ballot_sync(~0u, ready && task == ready_task)) - 1;
+    const uint32_t size = __shfl_sync(~0u, bytes, max(q, 0)) & ~15u;
+    // The choice made, waits a while for room in the ring and among the copies in flight.
+    bool room = false;
+    for (int spin = 0; q >= 0 && spin < 16; ++spin) {
+      room = __popc(free) >= wanted_slots &&
+             (flying == 0 || flying + size <= uint32_t(p.in_flight_bytes));
+      if (room) break;
+      slot.Poll();
+      free = __ballot_sync(~0u, has_slot && !slot.busy);
+      flying = __reduce_add_sync(~0u, slot.busy && !slot.landed ? slot.bytes : 0u);
+    }
+    if (room) {
+      const uint32_t count = __shfl_sync(~0u, issued, q), entry = count & 15;
+      const int to = __ffs(free) - 1;
+      if (lane == to) {
+        slot = {.busy = true,
+                .landed = false,
+                .queue = q,
+                .bytes = size,
+                .full = SmemAddress(&misc.full[q][entry]),
+                .empty = SmemAddress(&misc.empty[q][entry]),
+                .parity = count >> 4 & 1};
+        misc.slot[q][entry] = to;
+        BarrierExpect(slot.full, size);
+        BulkLoad(SmemAddress(smem.slot(to)), misc.plan[q][entry].source, size, slot.full);
+      }
+      __syncwarp();
+      if (lane == q) *const_cast<volatile uint32_t*>(&misc.issued[q]) = ++issued;
+      idle = 0;
       continue;
     }
-    if ((++idle_spins & 255) == 0) {
-      const uint64_t now = GlobalTimerNs();
-      if (idle_spins == 256) spin_start = now;
+    if ((++idle & 255) != 0) continue;
+    const uint64_t now = GlobalTimerNs();
+    if (idle == 256) spin_start = now;
+    bool stop = false;
+    if (lane == 0) {
       if (now - spin_start > 2 * p.timeout_ns) {
-        RaiseError(p, misc, WaitContext{uint32_t(worker), fixed_task, routed_task, 0}, kWaitLoader,
-                   fixed.issued - fixed.drained, routed.issued - routed.drained, free_count);
+        RaiseError(p, misc, WaitContext{uint32_t(worker), first_task, 0, 0}, kWaitLoader,
+                   ready_task, wanted_slots, __popc(free));
       }
-      if (Aborted(p, misc)) break;
+      stop = Aborted(p, misc);
     }
+    if (__any_sync(~0u, stop)) break;
   }
-  while (flight_count > 0) wait_oldest();
+  while (__any_sync(~0u, slot.busy && !slot.landed)) slot.Poll();
 }
 
 }  // namespace baton::cuda

@@ -33,17 +33,18 @@ int ChunkSteps(int slot_bytes, int step_bytes, int steps) {
 
 bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   const uint32_t columns = 8 * d.row_tiles;
-  const uint32_t blocks = d.row_tiles == 3 ? 3 : 4;  // Consumer::kBlocks.
-  plan.reduce_bytes = kConsumerWarps * blocks * 512;
+  const uint32_t stages = d.row_tiles == 1 ? kStages<1> : d.row_tiles == 2 ? kStages<2> : 1;
   uint32_t at = 0;
   const auto take = [&at](uint32_t bytes) {
     const uint32_t offset = at;
     at += Align(bytes);
     return offset;
   };
-  plan.xs = take(d.hidden * columns * 2);
+  plan.xs_row_bytes = std::max(d.hidden / 16, kXsSteps) * 256;
+  plan.xs = take(plan.xs_row_bytes * d.row_tiles);
   plan.norm = take(d.row_tiles <= 2 ? d.hidden * 2 : 0);  // kNormAhead
-  plan.reduce = take(plan.reduce_bytes);
+  plan.reduce = take(stages * kMmaWarps * d.row_tiles * 512);
+  plan.attention = take(kAttentionScratch);
   plan.score = take(d.expert_limit * columns * 2);
   plan.active = take(d.expert_limit * 6);
   plan.rope = take(d.rope_pairs * columns * 4);
@@ -66,9 +67,8 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
     plan.chunks.expert_width[full] =
         static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, std::max(1, d.expert_width / 16)));
   }
-  const int least = kReserve + 1;
-  plan.total = at + (plan.slot_count > least ? plan.slot_count : least) * plan.slot_bytes;
-  return plan.slot_count >= least;
+  plan.total = at + std::max(plan.slot_count, kLeastSlots) * plan.slot_bytes;
+  return plan.slot_count >= kLeastSlots;
 }
 
 cudaError_t PrepareDecodeKernels(uint32_t smem_bytes, int* resident_blocks) {

@@ -23,6 +23,9 @@ __device__ __forceinline__ void BarrierExpect(uint32_t barrier, uint32_t bytes) 
 __device__ __forceinline__ void BarrierArrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
+__device__ __forceinline__ void BarrierArriveTwice(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0], 2;" ::"r"(barrier) : "memory");
+}
 // Whether the phase with `parity` has completed; may suspend for a moment before it says no.
 __device__ __forceinline__ bool BarrierTryWait(uint32_t barrier, uint32_t parity) {
   uint32_t done;
@@ -58,6 +61,21 @@ __device__ __forceinline__ void AsyncCopy16(uint32_t destination, const void* so
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination), "l"(source)
                : "memory");
 }
+// The same for the first `bytes` of the 16, zero for the others; 0 reads nothing.
+__device__ __forceinline__ void AsyncCopyOrZero16(uint32_t destination, const void* source,
+                                                  int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source),
+               "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void AsyncCopyCommit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Waits until at most kGroups of this thread's committed groups are on their way.
+template <int kGroups>
+__device__ __forceinline__ void AsyncCopyWaitAllBut() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
 __device__ __forceinline__ void AsyncCopyWait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 __device__ __forceinline__ void NamedBarrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -68,6 +86,11 @@ __device__ __forceinline__ void NamedBarrier(int id, int threads) {
 __device__ __forceinline__ uint32_t LoadRelaxed(const uint32_t* p) {
   uint32_t v;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ uint32_t LoadAcquire(const uint32_t* p) {
+  uint32_t v;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
 __device__ __forceinline__ uint2 LoadRelaxed2(const void* p) {
@@ -91,6 +114,24 @@ __device__ __forceinline__ float LoadRelaxedFloat(const float* p) {
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory");
   return v;
 }
+__device__ __forceinline__ uint64_t LoadRelaxed64(const uint64_t* p) {
+  uint64_t v;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
+}
+// Two 64-bit words, each read in one piece; a packet written likewise.
+__device__ __forceinline__ ulonglong2 LoadRelaxedPair(const void* p) {
+  ulonglong2 v;
+  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(v.x), "=l"(v.y)
+               : "l"(p)
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ void StorePacket(void* p, uint32_t data, uint32_t epoch) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(uint64_t(epoch) << 32 | data)
+               : "memory");
+}
 __device__ __forceinline__ void FenceGpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ void AddRelaxed(uint32_t* p, uint32_t v) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
@@ -104,21 +145,22 @@ __device__ __forceinline__ uint64_t GlobalTimerNs() {
   return t;
 }
 
+// Registers of a thread of this warp group from here on: a multiple of 8; all its warps call it.
+template <int kRegisters>
+__device__ __forceinline__ void RaiseRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void LowerRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
 // D[16,8] += A[16,16] B[16,8], bf16 in, float32 out.
 __device__ __forceinline__ void Mma16(float (&d)[4], uint4 a, uint2 b) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
-}
-// D[16,8] += A[16,8] B[8,8].
-__device__ __forceinline__ void Mma8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(b));
 }
 // Four 8x8 bf16 matrices; lane i gives the address of row i % 8 of matrix i / 8.
 __device__ __forceinline__ uint4 LoadMatrix4(uint32_t address) {

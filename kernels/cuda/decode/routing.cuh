@@ -1,11 +1,13 @@
-// The routing warp: once a layer, waits for the router's logits, selects every row's experts and
-// lays out the layer's active list in shared memory. Every worker does this for itself from the
-// same logits, so all agree without a hop.
+// Routing, by the attention warps: once a layer, they wait for the router's logits, select every
+// row's experts and lay out the layer's active list in shared memory. Every worker does this for
+// itself from the same logits, so all agree without a hop.
 #pragma once
 
-#include "kernels/cuda/decode/waits.cuh"
+#include "kernels/cuda/decode/worker_group.cuh"
 
 namespace baton::cuda {
+
+using AttentionGroup = WorkerGroup<kAttentionRole, kAttentionThreads>;
 
 inline constexpr int kExpertsPerLane = 8;  // Up to 256 experts.
 inline constexpr int kMaxTopK = 16;
@@ -14,15 +16,6 @@ inline constexpr int kMaxTopK = 16;
 __device__ __forceinline__ uint32_t SortableBf16(float value) {
   const uint32_t bits = __float_as_uint(value);
   return ((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) >> 16;
-}
-
-__device__ __forceinline__ uint32_t HashMix(uint32_t a, uint32_t b) {
-  uint32_t h = a * 0x9e3779b1u ^ (b + 0x7f4a7c15u) * 0x85ebca6bu;
-  h ^= h >> 15;
-  h *= 0xc2b2ae35u;
-  h ^= h >> 13;
-  h *= 0x27d4eb2fu;
-  return h ^ h >> 16;
 }
 
 // Weights of the selected experts (lane i < k holds the i-th logit): Hugging Face's rounding, bf16.
@@ -48,20 +41,54 @@ __device__ __forceinline__ float RoutingWeight(const DecodeParams& p, float logi
   return RoundBf16(weight);
 }
 
+// The row's router logits, expert lane + 32 i in value[i]; waits for their packets.
+__device__ __forceinline__ void WaitLogits(const AttentionGroup& c, int row,
+                                           float (&value)[kExpertsPerLane]) {
+  const DecodeParams& p = c.p;
+  const int count = c.layer().expert_count;
+  const uint64_t* packets =
+      p.router_logits + c.task.buffer_epoch * p.router_copy + uint64_t(row) * p.expert_limit;
+  const uint32_t epoch = PacketEpoch(p.step, c.task.layer);
+  uint64_t start = 0;
+  for (uint32_t spin = 1;; ++spin) {
+    bool all = true;
+#pragma unroll
+    for (int i = 0; i < kExpertsPerLane; ++i) {
+      value[i] = 0.0f;
+      const int expert = c.lane + 32 * i;
+      if (expert >= count) continue;
+      const uint64_t packet = LoadRelaxed64(packets + expert);
+      all &= uint32_t(packet >> 32) == epoch;
+      value[i] = __uint_as_float(uint32_t(packet));
+    }
+    if (__all_sync(~0u, all)) return;
+    if ((spin & 63) != 0) continue;
+    bool stop = false;
+    if (c.lane == 0) {
+      const uint64_t now = GlobalTimerNs();
+      if (start == 0) start = now;
+      if (now - start > p.timeout_ns) {
+        RaiseError(p, c.misc, c.Here()(), kWaitPacket, c.layer().routing_counter, epoch, 0);
+      }
+      stop = Aborted(p, c.misc);
+    }
+    if (__any_sync(~0u, stop)) return;
+  }
+}
+
 template <int NT>
-__device__ void SelectExperts(const DecodeParams& p, const Smem& smem, const LayerDevice& layer,
-                              int layer_index, int row, int lane) {
-  const float* logits =
-      p.router_logits + (layer_index % 3) * p.router_copy + uint64_t(row) * p.expert_limit;
+__device__ void SelectExperts(const AttentionGroup& c, int row) {
+  const DecodeParams& p = c.p;
+  const int lane = c.lane, layer_index = c.task.layer;
+  const LayerDevice& layer = c.layer();
   uint32_t key[kExpertsPerLane];
   float value[kExpertsPerLane];
+  WaitLogits(c, row, value);
 #pragma unroll
   for (int i = 0; i < kExpertsPerLane; ++i) {
     const int expert = lane + 32 * i;
     key[i] = 0;
-    value[i] = 0.0f;
     if (expert >= layer.expert_count) continue;
-    value[i] = LoadRelaxedFloat(logits + expert);
     key[i] = SortableBf16(value[i]) << 16 | (0xffffu - expert);
     if (p.forced_experts > 0) {
       const bool pooled = (expert * 5 + layer_index * 37) % layer.expert_count < p.forced_experts;
@@ -93,48 +120,50 @@ __device__ void SelectExperts(const DecodeParams& p, const Smem& smem, const Lay
   }
   const float weight = RoutingWeight(p, chosen_logit, lane);
   if (lane < p.experts_per_token) {
-    atomicOr(smem.row_mask() + chosen, 1u << row);
-    smem.score()[chosen * 8 * NT + row] = FloatToBf16Bits(weight);
+    atomicOr(c.smem.row_mask() + chosen, 1u << row);
+    c.smem.score()[chosen * 8 * NT + row] = FloatToBf16Bits(weight);
   }
 }
 
+// Of the current task's layer; once a layer, in layer order.
 template <int NT>
-__device__ void RunRouting(const DecodeParams& p, const Smem& smem, int worker, int lane) {
-  ControlSmem& misc = smem.misc();
-  uint32_t active_experts = 0;
-  for (int l = 0; l < p.layer_count; ++l) {
-    const LayerDevice& layer = p.layers[l];
-    if (lane == 0) {
-      const WaitContext at{uint32_t(worker), ~0u, uint32_t(OpKind::kRouter), uint32_t(l)};
-      WaitCounter(p, misc, at, layer.routing_counter, layer.routing_producers * p.step);
-      FenceGpu();
+__device__ void RunRouting(AttentionGroup& c) {
+  const DecodeParams& p = c.p;
+  const LayerDevice& layer = c.layer();
+  // The last layer's list may go once its Down is done everywhere, as x of this layer tells.
+  if (layer.expert_count == 0 || c.misc.active_rows == 0) {
+    if (c.tid == 0) {
+      WaitCounter(p, c.misc, c.Here(), layer.routing_counter, layer.routing_producers * p.step);
     }
-    __syncwarp();
-    for (int e = lane; e < layer.expert_count; e += 32) smem.row_mask()[e] = 0;
-    __syncwarp();
-    if (layer.expert_count > 0) {
-      for (int row = 0; row < p.row_limit; ++row) {
-        if (misc.active_rows >> row & 1) SelectExperts<NT>(p, smem, layer, l, row, lane);
-      }
+    c.Sync();
+  } else {
+    if (c.warp == 0) {
+      float unused[kExpertsPerLane];
+      WaitLogits(c, __ffs(c.misc.active_rows) - 1, unused);
     }
-    __syncwarp();
-    int count = 0;
-    for (int first = 0; first < layer.expert_count; first += 32) {
-      const int e = first + lane;
-      const bool active = e < layer.expert_count && smem.row_mask()[e] != 0;
-      const uint32_t ballot = __ballot_sync(~0u, active);
-      if (active) smem.active_id()[count + __popc(ballot & ((1u << lane) - 1))] = e;
-      count += __popc(ballot);
+    c.Sync();
+    for (int e = c.tid; e < layer.expert_count; e += kAttentionThreads) c.smem.row_mask()[e] = 0;
+    c.Sync();
+    for (int row = c.warp; row < p.row_limit; row += kAttentionWarps) {
+      if (c.RowActive(row)) SelectExperts<NT>(c, row);
     }
-    active_experts += count;
-    if (lane == 0) {
-      misc.active_count = count;
-      misc.expert_sum = active_experts;
-    }
-    __syncwarp();
-    if (lane == 0) BarrierArrive(SmemAddress(&misc.routing));
   }
-  if (lane == 0) p.stats[worker].active_experts += active_experts;
+  c.Sync();
+  if (c.warp != 0) return;
+  int count = 0;
+  for (int first = 0; first < layer.expert_count; first += 32) {
+    const int e = first + c.lane;
+    const bool active = e < layer.expert_count && c.smem.row_mask()[e] != 0;
+    const uint32_t ballot = __ballot_sync(~0u, active);
+    if (active) c.smem.active_id()[count + __popc(ballot & ((1u << c.lane) - 1))] = e;
+    count += __popc(ballot);
+  }
+  if (c.lane == 0) {
+    c.misc.active_count = count;
+    c.misc.expert_sum += count;
+  }
+  __syncwarp();
+  if (c.lane == 0) BarrierArrive(SmemAddress(&c.misc.routing));
 }
 
 }  // namespace baton::cuda

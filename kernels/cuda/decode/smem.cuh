@@ -1,10 +1,10 @@
 // Shared memory of one worker and the roles' view of it.
 //
-// The ring is one pool of equal slots drained through two chunk queues: queue 0 (static: weights
-// and KV whose addresses are known) and queue 1 (routed: expert weights, known once routing is). A
-// planner warp a queue works out the chunks' addresses ahead; one issuing thread starts the copies.
-// A chunk j of a queue uses entry j % 16 of that queue's barriers and names its slot there, so that
-// static chunks can run ahead while routed ones wait for the router.
+// The ring is one pool of equal slots drained through three chunk queues: static (weights whose
+// addresses are known), routed (expert weights, known once routing is) and KV (pages). A planner
+// warp a queue works out the chunks' addresses ahead; one issuing warp starts the copies. A chunk
+// j of a queue uses entry j % 16 of that queue's barriers and names its slot there, so that each
+// queue can run ahead while another waits for the router or for queries.
 #pragma once
 
 #include "kernels/cuda/decode/decode_params.h"
@@ -16,34 +16,61 @@ namespace baton::cuda {
 inline constexpr int kQueueEntries = 16;
 inline constexpr int kStaticQueue = 0;
 inline constexpr int kRoutedQueue = 1;
+inline constexpr int kKvQueue = 2;
+inline constexpr int kQueues = 3;
+// Every chunk is released by this many arrivals: one an MMA warp, two an attention warp.
+inline constexpr int kReleases = kMmaWarps;
 inline constexpr int kMaxChunkSteps = 64;  // K-steps of a chunk: at most 8 a warp.
-inline constexpr int kReserve =
-    3;  // Free slots that a chunk out of order leaves for the other queue.
+// Free slots that a chunk out of order leaves for the other queues.
+__host__ __device__ constexpr int ReservedSlots(int slot_count) {
+  return slot_count > 3 ? 3 : slot_count - 1;
+}
+inline constexpr int kLeastSlots = 3;
 
-// A planned chunk: what the issuing thread needs. 16 bytes.
+// A planned chunk: what the issuing warp needs. 16 bytes.
+inline constexpr uint32_t kExpertChunk = 1;  // Flag of GateUp's chunks.
 struct alignas(16) PlannedChunk {
   const char* source;
-  uint32_t bytes;
-  uint32_t task;  // Index in the worker's list: the order in which consumers want chunks.
+  uint32_t bytes;  // A multiple of 16, plus flags.
+  uint32_t task;   // Index in the worker's list: the order in which consumers want chunks.
 };
+
+// The three groups of warps that walk the task list.
+enum Role { kMmaRole, kAttentionRole, kEpilogueRole, kRoles };
+
+// Where a role is, for the error slot.
+struct WaitContext {
+  uint32_t worker, task, op, layer;
+};
+
+// Tiles that the MMA warps may be ahead of the epilogue warps.
+template <int NT>
+inline constexpr int kStages = NT == 1   ? 4
+                               : NT == 2 ? 2
+                                         : 1;
+inline constexpr int kMaxStages = 4;
 
 // What the warps of a worker share besides ring and buffers: plans, barriers, rows, routing.
 struct ControlSmem {
-  LayerDevice layer[2];  // Of even and odd layers: the consumers' copy of the current one.
-  PlannedChunk plan[2][kQueueEntries];
-  uint32_t planned[2];    // Chunks planned so far; written by the planner.
-  uint32_t issued[2];     // Chunks issued so far; written by the issuing thread.
-  uint32_t next_task[2];  // Task of the planner's next chunk, planned or not; ~0 at the end.
-  uint64_t full[2][kQueueEntries];
-  uint64_t empty[2][kQueueEntries];
-  uint64_t routing;                  // Completes once a layer, when `active` and `score` are its.
-  uint64_t write_page[2][kMaxRows];  // Byte offset in the arena of the page that takes the row's
-                                     // new K/V.
+  LayerDevice layer[kRoles][2];  // Of even and odd layers: each role's copy of its current one.
+  WaitContext at[kRoles];
+  uint32_t wait_memory, wait_routing, wait_join, wait_other;  // Cycles of MMA thread 0 this step.
+  PlannedChunk plan[kQueues][kQueueEntries];
+  uint32_t planned[kQueues];    // Chunks planned so far; written by the planner.
+  uint32_t issued[kQueues];     // Chunks issued so far; written by the issuing warp.
+  uint32_t next_task[kQueues];  // Task of the planner's next chunk, planned or not; ~0 at the end.
+  uint64_t full[kQueues][kQueueEntries];
+  uint64_t empty[kQueues][kQueueEntries];
+  uint64_t partial_full[kMaxStages];   // A stage of `reduce` holds a tile of all MMA warps.
+  uint64_t partial_empty[kMaxStages];  // The epilogue warps have read it.
+  uint64_t routing;                    // Completes once a layer, when `active` and `score` are its.
+  uint64_t write_page[2][kMaxRows];    // Byte offset in the arena of the page that takes the row's
+                                       // new K/V.
   uint64_t seed[kMaxRows];
-  float norm_partial[kConsumerWarps][kMaxRows];
-  float norm_partial2[kConsumerWarps][kMaxRows];
-  float soft_max[kConsumerWarps]
-                [kMaxGroup];  // Attention: maximum, later sum, of each warp and head.
+  float norm_partial[kMmaWarps][kMaxRows];
+  float norm_partial2[kMmaWarps][kMaxRows];
+  // Attention: maximum, later sum, of each warp and head.
+  float soft_max[kAttentionWarps][kMaxGroup];
   float temperature[kMaxRows];
   int position[kMaxRows];
   int token[kMaxRows];
@@ -52,7 +79,7 @@ struct ControlSmem {
   uint32_t aborted;
   int active_count;     // Active experts of the current layer.
   uint32_t expert_sum;  // Of active_count over the step's layers.
-  uint8_t slot[2][kQueueEntries];
+  uint8_t slot[kQueues][kQueueEntries];
 };
 
 struct Smem {
@@ -64,6 +91,7 @@ struct Smem {
   __device__ char* xs() const { return base + p.smem.xs; }
   __device__ uint16_t* norm() const { return reinterpret_cast<uint16_t*>(base + p.smem.norm); }
   __device__ float* reduce() const { return reinterpret_cast<float*>(base + p.smem.reduce); }
+  __device__ char* attention() const { return base + p.smem.attention; }
   __device__ uint16_t* score() const { return reinterpret_cast<uint16_t*>(base + p.smem.score); }
   __device__ uint32_t* row_mask() const {
     return reinterpret_cast<uint32_t*>(base + p.smem.active);
@@ -120,8 +148,11 @@ __device__ __forceinline__ SplitPlan PlanSplits(const DecodeParams& p, int posit
       plan.page_count > 0 ? (plan.page_count + plan.pages_per_split - 1) / plan.pages_per_split : 0;
   return plan;
 }
-inline constexpr int kPageGroup =
-    4;  // Attention takes pages in groups: their keys, then their values.
+// Attention takes pages in groups: their keys, then their values.
+inline constexpr int kPageGroup = 4;
+inline constexpr int kProbabilityStride =
+    kPageGroup * 64 + 8;  // bf16; rows 16 bytes apart in banks.
+inline constexpr int kAttentionScratch = kMaxGroup * kProbabilityStride * 2;
 
 // Which (kv head, split) of `row` this worker attends to: index = split * kv_heads + head, rotated
 // by row so that short rows load different workers. -1: none.

@@ -7,10 +7,13 @@
 
 namespace baton::cuda {
 
-enum WaitKind : uint32_t { kWaitCounter = 1, kWaitRing = 2, kWaitRouting = 3, kWaitLoader = 4 };
-
-struct WaitContext {
-  uint32_t worker, task, op, layer;
+enum WaitKind : uint32_t {
+  kWaitCounter = 1,
+  kWaitRing = 2,
+  kWaitRouting = 3,
+  kWaitLoader = 4,
+  kWaitTile = 5,
+  kWaitPacket = 6,
 };
 
 static __device__ __noinline__ void RaiseError(const DecodeParams& p, ControlSmem& misc,
@@ -41,30 +44,32 @@ __device__ __forceinline__ bool Aborted(const DecodeParams& p, ControlSmem& misc
   return false;
 }
 
-// Waits until counter >= target (wrap-safe).
-__device__ __forceinline__ void WaitCounter(const DecodeParams& p, ControlSmem& misc,
-                                            const WaitContext& at, uint32_t counter,
-                                            uint32_t target) {
+// `here` gives the WaitContext, asked for only when an error is raised.
+// Waits until counter >= target (wrap-safe). The load acquires: what the producers wrote before
+// they signalled is visible to this thread, and to those that synchronise with it, from then on.
+template <typename Here>
+__device__ __forceinline__ void WaitCounter(const DecodeParams& p, ControlSmem& misc, Here&& here,
+                                            uint32_t counter, uint32_t target) {
   const uint32_t* address = p.counters + counter * kCounterStride;
-  uint32_t seen = LoadRelaxed(address);
+  uint32_t seen = LoadAcquire(address);
   if (static_cast<int32_t>(seen - target) >= 0) return;
   const uint64_t start = GlobalTimerNs();
   for (uint32_t spin = 1;; ++spin) {
-    seen = LoadRelaxed(address);
+    seen = LoadAcquire(address);
     if (static_cast<int32_t>(seen - target) >= 0) return;
     if ((spin & 255) == 0) {
       if (Aborted(p, misc)) return;
       if (GlobalTimerNs() - start > p.timeout_ns) {
-        RaiseError(p, misc, at, kWaitCounter, counter, target, seen);
+        RaiseError(p, misc, here(), kWaitCounter, counter, target, seen);
         return;
       }
     }
   }
 }
 
-__device__ __forceinline__ void WaitBarrier(const DecodeParams& p, ControlSmem& misc,
-                                            const WaitContext& at, uint32_t barrier,
-                                            uint32_t parity, WaitKind kind) {
+template <typename Here>
+__device__ __forceinline__ void WaitBarrier(const DecodeParams& p, ControlSmem& misc, Here&& here,
+                                            uint32_t barrier, uint32_t parity, WaitKind kind) {
   if (BarrierTryWait(barrier, parity)) return;
   const uint64_t start = GlobalTimerNs();
   for (uint32_t spin = 1;; ++spin) {
@@ -72,7 +77,7 @@ __device__ __forceinline__ void WaitBarrier(const DecodeParams& p, ControlSmem& 
     if ((spin & 63) == 0) {
       if (Aborted(p, misc)) return;
       if (GlobalTimerNs() - start > p.timeout_ns) {
-        RaiseError(p, misc, at, kind, barrier, parity, 0);
+        RaiseError(p, misc, here(), kind, barrier, parity, 0);
         return;
       }
     }

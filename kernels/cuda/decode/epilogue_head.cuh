@@ -1,8 +1,8 @@
-// Consumer ops of the step's end: vocabulary rows with running maximum and log-sum-exp, and the
-// choice of the token.
+// The step's end: vocabulary rows with running maximum and log-sum-exp, and the choice of the
+// token.
 #pragma once
 
-#include "kernels/cuda/decode/ops_layer.cuh"
+#include "kernels/cuda/decode/epilogue_group.cuh"
 
 namespace baton::cuda {
 
@@ -49,87 +49,74 @@ struct RunningHead {
   }
 };
 
+// Every thread keeps the best and the mass of its place over the tiles in order; then the 16 places
+// of a column are merged in row order, by one thread.
 template <int NT>
-__device__ void RunLmHead(Consumer<NT>& c) {
+__device__ void FinishLmHead(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
-  // Mass is added up in four classes by tile number, whatever the group size: the same order in any
-  // batch.
-  constexpr int kClasses = 4 / Consumer<NT>::kGroup;
-  RunningHead best[Consumer<NT>::kPasses][kClasses];
-  RunRows(c, c.misc.layer[0], [&](int pass, int token, int column, bool live, float out) {
-    if (!live || token >= p.vocab || !c.RowActive(column)) return;
-    const float logit = out * p.logit_scale;
-    if (p.logits_out != nullptr) p.logits_out[uint64_t(column) * p.vocab + token] = logit;
-    const float temperature = c.misc.temperature[column];
-    float key = logit;
-    if (temperature > 0.0f) {
-      key = logit / temperature +
-            GumbelNoise(c.misc.seed[column], c.misc.position[column] + 1, token);
-    }
-    const int group = (((token >> 3) - int(c.task.begin)) >> 1) / Consumer<NT>::kGroup;
+  RunningHead best[NT];
+#pragma unroll 1
+  for (uint32_t tile = c.task.begin; tile < c.task.end; tile += 2) {
+    float out[NT];
+    c.TakeTile(out);
+    const int token = tile * 8 + c.Row();
+    const bool live = tile + (c.Row() >> 3) < c.task.end && token < p.vocab;
 #pragma unroll
-    for (int k = 0; k < kClasses; ++k) {
-      if (group % kClasses != k) continue;
-      best[pass][k].Take(key, token, logit);
-      best[pass][k].AddMass(logit, 1.0f);
+    for (int j = 0; j < NT; ++j) {
+      const int column = c.Column(j);
+      if (!live || !c.RowActive(column)) continue;
+      const float logit = out[j] * p.logit_scale;
+      if (p.logits_out != nullptr) p.logits_out[uint64_t(column) * p.vocab + token] = logit;
+      const float temperature = c.misc.temperature[column];
+      float key = logit;
+      if (temperature > 0.0f) {
+        key = logit / temperature +
+              GumbelNoise(c.misc.seed[column], c.misc.position[column] + 1, token);
+      }
+      best[j].Take(key, token, logit);
+      best[j].AddMass(logit, 1.0f);
     }
-  });
-  // A column's outputs lie with 16 rows of every tile of a group: merged by class, then row, by one
-  // thread.
-  constexpr int kGroup = Consumer<NT>::kGroup;
+  }
   constexpr int kFields = 5;
-  static_assert(kConsumerThreads * kFields * 4 <= kConsumerWarps * Consumer<NT>::kBlocks * 512);
+  static_assert(kEpilogueThreads * kFields * 4 <= kStages<NT> * kMmaWarps * NT * 512);
+  // The MMA warps have no tile after the head's: the partial tiles' room is free.
   float* scratch = c.smem.reduce();
 #pragma unroll
-  for (int turn = 0; turn < kClasses * Consumer<NT>::kPasses; ++turn) {
-    const int k = turn / Consumer<NT>::kPasses, pass = turn % Consumer<NT>::kPasses;
+  for (int j = 0; j < NT; ++j) {
     c.Sync();
-    const RunningHead& mine = best[pass][k];
     float* to = scratch + c.tid * kFields;
-    to[0] = mine.key;
-    to[1] = __int_as_float(mine.token);
-    to[2] = mine.logit;
-    to[3] = mine.peak;
-    to[4] = mine.sum;
+    to[0] = best[j].key;
+    to[1] = __int_as_float(best[j].token);
+    to[2] = best[j].logit;
+    to[3] = best[j].peak;
+    to[4] = best[j].sum;
     c.Sync();
-    // Blocks 2 pass and 2 pass + 1 lie in `scratch`; a column's running result stays in
-    // head_partial between turns.
-    if (c.tid >= 8 * NT || c.tid >= p.row_limit) continue;
-    HeadPartial& partial = p.head_partial[uint64_t(c.worker) * kMaxRows + c.tid];
+    const int column = j * 8 + c.tid;
+    if (c.tid >= 8 || column >= p.row_limit) continue;
     RunningHead all;
-    if (turn > 0) {
-      all.key = partial.key;
-      all.token = partial.token;
-      all.logit = partial.logit;
-      all.peak = partial.max;
-      all.sum = partial.sum;
+    for (int row = 0; row < 16; ++row) {
+      const int place = (row & 7) * 16 + (c.tid >> 1) * 4 + (row >> 3) * 2 + (c.tid & 1);
+      const float* from = scratch + place * kFields;
+      all.Take(from[0], __float_as_int(from[1]), from[2]);
+      all.AddMass(from[3], from[4]);
     }
-    for (int tile = 0; tile < kGroup; ++tile) {
-      const int block = tile * NT + c.tid / 8;
-      if (block / 2 != pass) continue;
-      for (int row = 0; row < 16; ++row) {
-        const int lane = (row & 7) * 4 + (c.tid & 7) / 2, reg = (row >> 3) * 2 + (c.tid & 1);
-        const float* from = scratch + ((block & 1) * 128 + lane * 4 + reg) * kFields;
-        all.Take(from[0], __float_as_int(from[1]), from[2]);
-        all.AddMass(from[3], from[4]);
-      }
-    }
+    HeadPartial& partial = p.head_partial[uint64_t(c.worker) * kMaxRows + column];
     partial.key = all.key;
     partial.token = all.token;
     partial.logit = all.logit;
     partial.max = all.peak;
     partial.sum = all.sum;
   }
-  c.Signal();
 }
 
 // Ends the step for the rows of this worker: merges the workers' results in worker order, applies
 // stop ids and limits, advances the row and tells the host.
 template <int NT>
-__device__ void RunSample(Consumer<NT>& c) {
+__device__ void RunSample(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
-  const int row = c.worker + c.warp * p.worker_count;  // Rows of one worker go to its warps.
-  if (row < kMaxRows) {
+  // Rows of one worker go to its warps.
+  for (int row = c.worker + c.warp * p.worker_count; row < kMaxRows;
+       row += kEpilogueWarps * p.worker_count) {
     RowResultSlot& result = p.results[row];
     uint64_t state = 0;
     if (row < p.row_limit && c.RowActive(row)) {
@@ -187,7 +174,6 @@ __device__ void RunSample(Consumer<NT>& c) {
       StoreReleaseSystem(&result.tag, uint64_t(p.step) * 4 + state);
     }
   }
-  c.Signal();
 }
 
 }  // namespace baton::cuda
