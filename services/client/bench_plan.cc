@@ -1,5 +1,6 @@
 #include "services/client/bench_plan.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/numbers.h"
@@ -74,6 +75,29 @@ absl::StatusOr<std::vector<DecodePoint>> BenchPoints(const CommandLine& line, in
   for (int batch : batches) {
     point.batch = batch;
     points.push_back(point);
+  }
+  return points;
+}
+
+std::vector<FlagSpec> PrefillPointFlags() {
+  return {{"lengths", "N,N", "512,1024,2048,4096,8192,16384,32768", "prompt lengths to measure"},
+          {"pack", "N", "", "prompts of N tokens instead, as many as give each length"}};
+}
+
+absl::StatusOr<std::vector<PrefillPoint>> PrefillPoints(const CommandLine& line) {
+  BATON_ASSIGN_OR_RETURN(const std::vector<int> lengths, Numbers(line, "lengths", kMaxContext));
+  int64_t pack = 0;
+  if (line.given("pack")) {
+    BATON_ASSIGN_OR_RETURN(pack, line.integer("pack", 1, kMaxContext));
+  }
+  std::vector<PrefillPoint> points;
+  for (int length : lengths) {
+    if (pack == 0) {
+      points.push_back({.length = length});
+    } else {
+      points.push_back({.length = static_cast<int>(pack),
+                        .count = std::max(1, length / static_cast<int>(pack))});
+    }
   }
   return points;
 }

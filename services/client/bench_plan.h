@@ -1,4 +1,5 @@
-// What `baton bench decode` measures: its flags as operating points. Pure.
+// What `baton bench decode` and `baton bench prefill` measure: their flags as operating points.
+// Pure.
 #pragma once
 
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/decode_benchmark.h"
+#include "kernels/prefill_benchmark.h"
 #include "services/client/command_line.h"
 
 namespace baton {
@@ -17,5 +19,12 @@ std::vector<FlagSpec> BenchPointFlags();
 // `experts` is how many each layer has: what "uniform" routing draws from. InvalidArgument names
 // the flag, what it wants and what it was given.
 absl::StatusOr<std::vector<DecodePoint>> BenchPoints(const CommandLine& line, int experts);
+
+// The flags that PrefillPoints reads.
+std::vector<FlagSpec> PrefillPointFlags();
+
+// One point for each length of --lengths: one prompt, or with --pack as many prompts of that many
+// tokens as give about the length together. Errors as above.
+absl::StatusOr<std::vector<PrefillPoint>> PrefillPoints(const CommandLine& line);
 
 }  // namespace baton

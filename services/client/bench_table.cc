@@ -66,4 +66,45 @@ std::string BenchJsonLine(const DecodePoint& point, const DecodeMeasurement& mea
   return json.dump();
 }
 
+std::string PrefillTableHead() {
+  return absl::StrFormat("%8s %8s %10s %10s %10s %9s %8s", "prompt", "prompts", "ms", "best",
+                         "tokens/s", "TFLOP/s", "of 790T");
+}
+
+std::string PrefillTableLine(const PrefillPoint& point, const PrefillMeasurement& measured) {
+  const double rate = measured.operations() / measured.seconds_median;
+  return absl::StrFormat("%8d %8d %10.3f %10.3f %10.0f %9.0f %7.1f%%", point.length, point.count,
+                         measured.seconds_median * 1e3, measured.seconds_best * 1e3,
+                         measured.tokens_per_second(), rate * 1e-12,
+                         rate / kDeviceMatrixRate * 100);
+}
+
+std::string PrefillStageLines(const PrefillMeasurement& measured) {
+  double total = 0;
+  for (const PrefillStageTime& stage : measured.stages) total += stage.seconds;
+  std::string text;
+  for (const PrefillStageTime& stage : measured.stages) {
+    absl::StrAppendFormat(&text, "         %-10s %9.3f ms %5.1f%%\n", stage.name,
+                          stage.seconds * 1e3, total > 0 ? stage.seconds / total * 100 : 0);
+  }
+  return text;
+}
+
+std::string PrefillJsonLine(const PrefillPoint& point, const PrefillMeasurement& measured) {
+  const double rate = measured.operations() / measured.seconds_median;
+  nlohmann::ordered_json json = {{"prompt_tokens", point.length},
+                                 {"prompts", point.count},
+                                 {"ms_median", measured.seconds_median * 1e3},
+                                 {"ms_best", measured.seconds_best * 1e3},
+                                 {"tokens_per_second", measured.tokens_per_second()},
+                                 {"matrix_operations", measured.matrix_operations},
+                                 {"attention_operations", measured.attention_operations},
+                                 {"operations_per_second", rate},
+                                 {"share_of_matrix_rate", rate / kDeviceMatrixRate}};
+  for (const PrefillStageTime& stage : measured.stages) {
+    json["stage_ms"][stage.name] = stage.seconds * 1e3;
+  }
+  return json.dump();
+}
+
 }  // namespace baton

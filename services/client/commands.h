@@ -20,7 +20,9 @@ Command ChatCommand();
 Command TokenizeCommand();
 Command StatusCommand();
 Command CheckCommand();
-Command BenchCommand();
+Command BenchDecodeCommand();
+Command BenchPrefillCommand();
+Command BenchServeCommand();
 
 // Prints "baton: message" to standard error.
 ExitCode Complain(const absl::Status& status, ExitCode code);

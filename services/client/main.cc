@@ -1,8 +1,10 @@
 // baton: the command-line client.
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "common/log.h"
 #include "services/client/commands.h"
 
@@ -10,18 +12,26 @@ namespace baton {
 namespace {
 
 std::vector<Command> AllCommands() {
-  return {GenerateCommand(), ChatCommand(),  TokenizeCommand(),
-          StatusCommand(),   CheckCommand(), BenchCommand()};
+  return {GenerateCommand(), ChatCommand(),        TokenizeCommand(),     StatusCommand(),
+          CheckCommand(),    BenchDecodeCommand(), BenchPrefillCommand(), BenchServeCommand()};
 }
 
 void PrintHelp(const std::vector<Command>& commands, bool every_flag) {
   std::printf("baton: client of a Baton router\n\nUsage: baton COMMAND [flags]\n\nCommands:\n");
   for (const Command& command : commands) {
-    std::printf("  %-10s %s\n", command.spec.name.c_str(), command.spec.summary.c_str());
+    std::printf("  %-14s %s\n", command.spec.name.c_str(), command.spec.summary.c_str());
   }
   std::printf("\n`baton COMMAND --help` lists a command's flags.\n\n%s", ExitCodeHelp().c_str());
   if (!every_flag) return;
   for (const Command& command : commands) std::printf("\n%s", HelpText(command.spec).c_str());
+}
+
+// How many of the arguments the command's name takes ("bench decode": two); 0: it is another one's.
+size_t WordsOf(const Command& command, const std::vector<std::string>& arguments) {
+  const std::vector<std::string> words = absl::StrSplit(command.spec.name, ' ');
+  const bool named =
+      words.size() <= arguments.size() && std::equal(words.begin(), words.end(), arguments.begin());
+  return named ? words.size() : 0;
 }
 
 int Run(const std::vector<std::string>& arguments) {
@@ -32,8 +42,10 @@ int Run(const std::vector<std::string>& arguments) {
     return name.empty() ? kExitUsage : kExitOk;
   }
   for (const Command& command : commands) {
-    if (command.spec.name != name) continue;
-    const auto line = CommandLine::Parse(command.spec, absl::MakeConstSpan(arguments).subspan(1));
+    const size_t words = WordsOf(command, arguments);
+    if (words == 0) continue;
+    const auto line =
+        CommandLine::Parse(command.spec, absl::MakeConstSpan(arguments).subspan(words));
     if (!line.ok()) return Complain(line.status(), kExitUsage);
     if (line->help()) {
       std::printf("%s\n%s", HelpText(command.spec).c_str(), ExitCodeHelp().c_str());

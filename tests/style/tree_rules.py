@@ -13,6 +13,7 @@ TESTED_ELSEWHERE = {
     "services/decode/main.cc": "tests/system starts it",
     "services/client/main.cc": "tests/system starts it",
     "kernels/cuda/bench/cuda_decode_benchmark.cc": "tests/gpu/run-all.sh runs `baton bench decode`",
+    "kernels/cuda/bench/cuda_prefill_benchmark.cc": "tests/gpu/run-all.sh runs `baton bench prefill`",
     "kernels/cuda/bench/decode_bench.cu": "tests/gpu/run-all.sh runs `baton bench decode`",
     "kernels/cuda/bench/stream_bench.cu": "tests/gpu/run-all.sh runs `baton bench decode`",
 }

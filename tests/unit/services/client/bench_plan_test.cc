@@ -58,5 +58,27 @@ TEST(BenchPlanTest, RefusesWhatItCannotMeasure) {
   EXPECT_THAT(refusal("--contexts=0"), HasSubstr("--contexts"));
 }
 
+absl::StatusOr<std::vector<PrefillPoint>> Prefills(const std::vector<std::string>& arguments) {
+  CommandSpec spec{.name = "bench prefill"};
+  spec.flags = PrefillPointFlags();
+  const auto line = CommandLine::Parse(spec, arguments);
+  EXPECT_TRUE(line.ok()) << line.status();
+  return PrefillPoints(*line);
+}
+
+TEST(PrefillPointsTest, OnePromptOfEachLengthOrPackedOnes) {
+  const auto points = Prefills({"--lengths=512,9000"});
+  ASSERT_TRUE(points.ok()) << points.status();
+  ASSERT_EQ(points->size(), 2u);
+  EXPECT_EQ((*points)[1].length, 9000);
+  EXPECT_EQ((*points)[1].count, 1);
+  const auto packed = Prefills({"--lengths=512,9000", "--pack=2048"});
+  EXPECT_EQ((*packed)[0].length, 2048);
+  EXPECT_EQ((*packed)[0].count, 1);
+  EXPECT_EQ((*packed)[1].count, 4);
+  EXPECT_TRUE(absl::IsInvalidArgument(Prefills({"--lengths=0"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Prefills({"--pack=0"}).status()));
+}
+
 }  // namespace
 }  // namespace baton

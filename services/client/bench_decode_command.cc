@@ -78,11 +78,7 @@ absl::Status MeasureBoth(const CommandLine& line, DecodeBenchmarkOptions options
   return absl::OkStatus();
 }
 
-ExitCode RunBench(const CommandLine& line) {
-  if (line.operands().size() != 1 || line.operands()[0] != "decode") {
-    return Complain(absl::InvalidArgumentError("wanted `baton bench decode`; see --help"),
-                    kExitUsage);
-  }
+ExitCode RunBenchDecode(const CommandLine& line) {
   std::unique_ptr<Checkpoint> checkpoint;
   if (line.given("model")) {
     auto opened = Checkpoint::Open(line.text("model"));
@@ -102,10 +98,9 @@ ExitCode RunBench(const CommandLine& line) {
 
 }  // namespace
 
-Command BenchCommand() {
-  CommandSpec spec{.name = "bench",
-                   .summary = "measures decode steps on this machine's GPU: baton bench decode",
-                   .operands = "decode"};
+Command BenchDecodeCommand() {
+  CommandSpec spec{.name = "bench decode",
+                   .summary = "measures decode steps on this machine's GPU"};
   spec.flags = {{"model", "DIR", "",
                  "checkpoint to measure; default: random weights at North Mini Code's geometry"},
                 {"layers", "N", "49", "without --model: how many of its 49 layers"},
@@ -114,7 +109,7 @@ Command BenchCommand() {
                 {"trace", "FILE", "", "write the first point's last step as Perfetto JSON"},
                 {"json", "", "false", "print JSON, one object a line"}};
   for (FlagSpec& flag : BenchPointFlags()) spec.flags.push_back(std::move(flag));
-  return {.spec = std::move(spec), .run = RunBench};
+  return {.spec = std::move(spec), .run = RunBenchDecode};
 }
 
 }  // namespace baton
