@@ -155,6 +155,8 @@ class Backend {
   virtual std::string name() const = 0;         // "cpu" or "cuda".
   virtual std::string device_uuid() const = 0;  // Host identity for the CPU, GPU UUID for CUDA.
   virtual uint64_t weights_fingerprint() const = 0;
+  // Longest prefill chunk that serves well where nobody says otherwise.
+  virtual int default_chunk_tokens() const { return 512; }
   // The layout of an arena with the given page counts in this backend's tile format.
   virtual KvLayout MakeKvLayout(uint32_t full_pages, uint32_t window_pages) const = 0;
   // Device memory that an arena may take while `margin_bytes` stay free for others, once the

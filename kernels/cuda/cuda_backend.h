@@ -39,6 +39,8 @@ class CudaBackend : public Backend {
   std::string name() const override { return "cuda"; }
   std::string device_uuid() const override { return device_uuid_; }
   uint64_t weights_fingerprint() const override { return checkpoint_.weights().Fingerprint(); }
+  // Up to there a prompt's rate rises with the chunk (tests/bench/RESULTS.md).
+  int default_chunk_tokens() const override { return 8192; }
   KvLayout MakeKvLayout(uint32_t full_pages, uint32_t window_pages) const override;
   absl::StatusOr<uint64_t> AvailableKvBytes(uint64_t margin_bytes) override;
   absl::StatusOr<std::unique_ptr<DecodeRunner>> MakeDecodeRunner(

@@ -84,6 +84,7 @@ v1::StatusReport ToProto(const WorkerReport& report, uint64_t sequence) {
   message.set_window_pages_used(report.window_pages_used);
   message.set_quarantined_pages(report.quarantined_pages);
   message.set_max_context_tokens(report.max_context_tokens);
+  message.set_prefills_itself(report.prefills_itself);
   for (const TransportReport& transport : report.transports) {
     *message.add_transports() = ToProto(transport);
   }
@@ -110,6 +111,7 @@ WorkerReport FromProto(const v1::StatusReport& message) {
       .window_pages_used = message.window_pages_used(),
       .quarantined_pages = message.quarantined_pages(),
       .max_context_tokens = message.max_context_tokens(),
+      .prefills_itself = message.prefills_itself(),
   };
   for (const v1::TransportInfo& transport : message.transports()) {
     report.transports.push_back({.peer = transport.peer(),

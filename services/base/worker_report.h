@@ -37,6 +37,7 @@ struct WorkerReport {
   uint32_t window_pages_used = 0;
   uint32_t quarantined_pages = 0;
   uint32_t max_context_tokens = 0;
+  bool prefills_itself = false;  // Decode: needs no prefill worker.
   std::vector<TransportReport> transports;
 
   bool operator==(const WorkerReport&) const = default;

@@ -18,13 +18,13 @@ BatchPlan PlanBatch(const BatchView& view, const BatchLimits& limits) {
   uint32_t rows =
       view.running_count + view.prefilling_row_count + static_cast<uint32_t>(view.ready.size());
   for (const WaitingSequence& sequence : view.waiting) {
-    if (prefills >= limits.max_prefills) break;
+    if (sequence.needs_prefill && prefills >= limits.max_prefills) break;
     if (sequence.needs_row && rows >= limits.max_rows) break;
     if (sequence.full_pages > full_pages || sequence.window_pages > window_pages) break;
     plan.admit.push_back(sequence.id);
     full_pages -= sequence.full_pages;
     window_pages -= sequence.window_pages;
-    prefills += 1;
+    prefills += sequence.needs_prefill ? 1 : 0;
     rows += sequence.needs_row ? 1 : 0;
   }
   return plan;

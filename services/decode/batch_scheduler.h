@@ -3,7 +3,8 @@
 //
 // Rules: waiting sequences are admitted in order of arrival and never overtake each other, so a
 // long prompt cannot starve. A sequence is admitted when all its pages are free, when a row will be
-// there for it after prefill, and when fewer than max_prefills prefills are running.
+// there for it after prefill, and when fewer than max_prefills prefills are running (one whose
+// prompt goes through decode rows needs no prefill).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct WaitingSequence {
   SequenceId id = 0;
   uint32_t full_pages = 0;  // Needed, for prompt and completion.
   uint32_t window_pages = 0;
-  bool needs_row = true;  // False if the first token is also the last.
+  bool needs_row = true;      // False if the first token is also the last.
+  bool needs_prefill = true;  // False if its prompt goes through its row of the decode batch.
 };
 
 struct BatchView {

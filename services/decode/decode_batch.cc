@@ -1,5 +1,6 @@
 #include "services/decode/decode_batch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/check.h"
@@ -25,11 +26,18 @@ bool DecodeBatch::busy() const {
   return row_count_ > 0 || !steps_.empty() || !next_.leaves.empty();
 }
 
-void DecodeBatch::Join(RowJoin join, KvSequencePages pages) {
+void DecodeBatch::Join(RowJoin join, KvSequencePages pages, std::vector<TokenId> fed) {
   Row& row = rows_[static_cast<size_t>(join.slot)];
   BATON_CHECK(row.row_id == 0 && !row.leaving && join.row_id != 0);
-  row = {.row_id = join.row_id, .pages = std::move(pages)};
+  row = {.row_id = join.row_id, .pages = std::move(pages), .fed = std::move(fed)};
   ++row_count_;
+  if (!row.fed.empty()) {
+    row.last_join = join;
+    join.max_new_tokens += static_cast<int>(row.fed.size());
+    join.stop_ids.clear();
+    row.last_join.position += static_cast<int>(row.fed.size());
+    row.last_join.token = row.fed.back();
+  }
   next_.joins.push_back(std::move(join));
 }
 
@@ -46,6 +54,8 @@ void DecodeBatch::Leave(int slot) {
   }
   row.row_id = 0;
   row.leaving = true;
+  row.fed.clear();
+  row.next_fed = 0;
   next_.leaves.push_back(slot);
 }
 
@@ -59,14 +69,40 @@ absl::Status DecodeBatch::SubmitSteps() {
   return absl::OkStatus();
 }
 
+// The join that feeds the row's next token. A row goes on with what it sampled unless it is joined
+// anew; its position is the only state besides its pages.
+RowJoin DecodeBatch::NextFed(Row& row) {
+  RowJoin join = row.last_join;
+  const int left = static_cast<int>(row.to_feed()) - 1;
+  join.token = row.fed[row.next_fed++];
+  join.position -= left;
+  join.max_new_tokens += left;
+  if (left > 0) join.stop_ids.clear();
+  return join;
+}
+
+void DecodeBatch::Feed(StepInput& input, StepInFlight& step) {
+  for (size_t slot = 0; slot < rows_.size(); ++slot) {
+    Row& row = rows_[slot];
+    if (row.to_feed() == 0) continue;
+    if (row.started) {
+      input.leaves.push_back(static_cast<int>(slot));
+      input.joins.push_back(NextFed(row));
+    }
+    row.started = true;
+    if (row.to_feed() > 0) step.feeding.push_back(row.row_id);
+  }
+}
+
 absl::Status DecodeBatch::SubmitOne() {
-  const StepInput input = std::exchange(next_, {});
+  StepInput input = std::exchange(next_, {});
   StepInFlight step;
   for (int slot : input.leaves) {
     Row& row = rows_[static_cast<size_t>(slot)];
     step.released.push_back(std::move(row.pages));
     row = {};
   }
+  Feed(input, step);
   steps_.push_back(std::move(step));  // Before Submit: after an error, Reset finds the pages here.
   return runner_->Submit(input);
 }
@@ -76,6 +112,7 @@ absl::StatusOr<std::vector<RowResult>> DecodeBatch::Await() {
   absl::StatusOr<StepOutput> output = runner_->Await();
   if (!output.ok()) return output.status();
   for (const KvSequencePages& pages : steps_.front().released) arena_->Release(pages);
+  const std::vector<uint64_t> feeding = std::move(steps_.front().feeding);
   steps_.pop_front();
   metrics_->batch_rows.Observe(static_cast<double>(output->rows.size()));
   metrics_->step_seconds.Observe(output->device_seconds);
@@ -84,6 +121,7 @@ absl::StatusOr<std::vector<RowResult>> DecodeBatch::Await() {
   for (RowResult& result : output->rows) {
     Row& row = rows_[static_cast<size_t>(result.slot)];
     if (row.row_id != result.row_id) continue;  // It has left meanwhile.
+    if (std::find(feeding.begin(), feeding.end(), result.row_id) != feeding.end()) continue;
     if (result.finish != FinishReason::kNone) {
       arena_->Release(row.pages);
       row = {};

@@ -30,13 +30,18 @@ class DecodeBatch {
   bool busy() const;
 
   // The row runs from the next step on. The batch owns `pages` until the row ends.
-  void Join(RowJoin join, KvSequencePages pages);
+  //
+  // `fed`: tokens that follow join.token whatever the model samples, one a step: the rest of a
+  // prompt. What is sampled before the last of them has gone in is not reported, and
+  // join.max_new_tokens counts from there on.
+  void Join(RowJoin join, KvSequencePages pages, std::vector<TokenId> fed = {});
   // Drops a row that has not finished, with the next step. Its results are no longer reported.
   void Leave(int slot);
 
   // Keeps the runner's pipeline full: one step with the joins and leaves, and as many after it as
   // the runner takes. After an error: Reset.
   absl::Status SubmitSteps();
+  bool awaiting() const { return !steps_.empty(); }
   // Waits for the oldest step in flight; no row if there is none. Rows that finished have left and
   // their pages are free. After an error: Reset.
   absl::StatusOr<std::vector<RowResult>> Await();
@@ -49,12 +54,22 @@ class DecodeBatch {
     uint64_t row_id = 0;   // 0: free, or leaving.
     bool leaving = false;  // The leave has not been submitted yet.
     KvSequencePages pages;
+    // What is still to be fed, and the join of its last token.
+    std::vector<TokenId> fed;
+    size_t next_fed = 0;
+    bool started = false;  // A step with the row was submitted.
+    RowJoin last_join;
+
+    size_t to_feed() const { return fed.size() - next_fed; }
   };
   struct StepInFlight {
+    std::vector<uint64_t> feeding;  // Rows whose result is no answer: more of the prompt follows.
     std::vector<KvSequencePages> released;  // Of rows that left with it: free once it is done.
   };
 
   absl::Status SubmitOne();
+  RowJoin NextFed(Row& row);
+  void Feed(StepInput& input, StepInFlight& step);
 
   const std::unique_ptr<DecodeRunner> runner_;
   KvArena* const arena_;

@@ -8,20 +8,6 @@
 #include "common/log.h"
 
 namespace baton {
-namespace {
-
-SteadyTime Now() { return std::chrono::steady_clock::now(); }
-
-double Milliseconds(SteadyTime::duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
-bool IsStop(const DecodeJob& job, TokenId token) {
-  return std::find(job.stop_ids.begin(), job.stop_ids.end(), token) != job.stop_ids.end();
-}
-
-}  // namespace
-
 DecodeEngine::DecodeEngine(DecodeEngineOptions options)
     : options_(std::move(options)),
       coordinator_(
@@ -46,7 +32,7 @@ absl::StatusOr<SequenceId> DecodeEngine::Submit(DecodeJob job,
   if (allowed.ok() && device_lost_) {
     allowed = absl::UnavailableError("the device is lost; the worker must be restarted");
   }
-  if (allowed.ok() && job.prefill_workers.empty()) {
+  if (allowed.ok() && job.prefill_workers.empty() && PathOf(job) == PrefillPath::kWorker) {
     allowed = absl::UnavailableError("no prefill worker was named");
   }
   if (allowed.ok() && waiting_count_.fetch_add(1) >= options_.max_waiting) {
@@ -72,17 +58,18 @@ void DecodeEngine::Cancel(SequenceId id) {
 }
 
 void DecodeEngine::OnPeerEvent(const KvPeerEvent& event) {
-  mailbox_->Post([this, event] { coordinator_.OnPeerEvent(event, Now()); });
+  mailbox_->Post([this, event] { coordinator_.OnPeerEvent(event, SteadyNow()); });
 }
 
 void DecodeEngine::Enqueue(SequenceId id, DecodeJob job, std::shared_ptr<TokenChannel> stream) {
   auto sequence = std::make_unique<Sequence>();
   sequence->id = id;
+  sequence->path = PathOf(job);
   sequence->full_pages = FullPagesOf(job);
   sequence->window_pages = WindowPagesOf(job, options_.limits);
   sequence->job = std::move(job);
   sequence->stream = std::move(stream);
-  sequence->arrived = Now();
+  sequence->arrived = SteadyNow();
   sequences_.emplace(id, std::move(sequence));
   waiting_.push_back(id);
 }
@@ -91,11 +78,12 @@ void DecodeEngine::Run() {
   Report();
   while (!mailbox_->closed()) {
     RunClosures();
-    coordinator_.Tick(Now());
-    const BatchPlan plan = Plan();
-    for (SequenceId id : plan.admit) Admit(id);
-    for (const PlannedJoin& join : plan.join) Join(join);
+    coordinator_.Tick(SteadyNow());
+    for (SequenceId id : Plan().admit) Admit(id);
+    // Anew: what was admitted to a row needs no step between.
+    for (const PlannedJoin& join : Plan().join) Join(join);
     RunStep();
+    RunSelfPrefill();
     Report();
   }
   FailEverything(absl::UnavailableError("the worker is stopping"));
@@ -103,9 +91,10 @@ void DecodeEngine::Run() {
 
 // Sleeps only when there is nothing to compute.
 void DecodeEngine::RunClosures() {
-  const bool busy = !device_lost_ && (batch_.busy() || !ready_.empty());
+  const bool prefilling = options_.self_prefill && options_.self_prefill->head() != nullptr;
+  const bool busy = !device_lost_ && (batch_.busy() || !ready_.empty() || prefilling);
   const auto closures =
-      busy ? mailbox_->Drain() : mailbox_->WaitAndDrain(coordinator_.NextTick(Now()));
+      busy ? mailbox_->Drain() : mailbox_->WaitAndDrain(coordinator_.NextTick(SteadyNow()));
   for (const auto& closure : closures) closure();
 }
 
@@ -119,7 +108,8 @@ BatchPlan DecodeEngine::Plan() const {
     waiting.push_back({.id = sequence.id,
                        .full_pages = sequence.full_pages,
                        .window_pages = sequence.window_pages,
-                       .needs_row = sequence.needs_row()});
+                       .needs_row = sequence.needs_row(),
+                       .needs_prefill = sequence.path != PrefillPath::kInline});
   }
   const std::vector<SequenceId> ready(ready_.begin(), ready_.end());
   const std::vector<int> free_slots = batch_.FreeSlots();
@@ -127,6 +117,7 @@ BatchPlan DecodeEngine::Plan() const {
   for (const auto& [id, sequence] : sequences_) {
     if (sequence->state == SequenceState::kPrefilling && sequence->needs_row()) ++prefilling_rows;
   }
+  const size_t here = options_.self_prefill ? options_.self_prefill->count() : 0;
   const KvArenaStats stats = options_.arena->Stats();
   const auto free_pages = [&](KvGroup group) {
     const bool used = options_.arena->layout().groups[group].layer_count > 0;
@@ -137,7 +128,7 @@ BatchPlan DecodeEngine::Plan() const {
                     .free_slots = free_slots,
                     .free_full_pages = free_pages(kFullGroup),
                     .free_window_pages = free_pages(kWindowGroup),
-                    .prefilling_count = coordinator_.attempt_count(),
+                    .prefilling_count = coordinator_.attempt_count() + static_cast<uint32_t>(here),
                     .prefilling_row_count = prefilling_rows,
                     .running_count = batch_.max_rows() - static_cast<uint32_t>(free_slots.size())},
                    {.max_rows = batch_.max_rows(), .max_prefills = options_.max_prefills});
@@ -152,43 +143,12 @@ void DecodeEngine::Admit(SequenceId id) {
   waiting_.pop_front();
   waiting_count_.fetch_sub(1);
   sequence.pages = *std::move(pages);
-  sequence.state = SequenceState::kPrefilling;
   if (sequence.next_worker == 0) {
-    sequence.prefill_started = Now();
+    sequence.prefill_started = SteadyNow();
     options_.metrics->queue_seconds.Observe(
-        Milliseconds(sequence.prefill_started - sequence.arrived) / 1e3);
+        ToMilliseconds(sequence.prefill_started - sequence.arrived) / 1e3);
   }
-  coordinator_.Start(sequence, sequence.job.prefill_workers[sequence.next_worker++]);
-  sequence.pages = {};  // The coordinator's now.
-}
-
-void DecodeEngine::OnPrefilled(PrefillOutcome outcome) {
-  Sequence& sequence = *sequences_.at(outcome.sequence_id);
-  if (!outcome.answer.ok()) return TryNextWorker(sequence, outcome.answer.status());
-  sequence.pages = std::move(outcome.pages);
-  const auto prompt_tokens = static_cast<uint32_t>(sequence.job.prompt.size());
-  options_.arena->ShrinkWindow(prompt_tokens, prompt_tokens + sequence.job.max_tokens,
-                               &sequence.pages);
-  options_.metrics->prompt_tokens.Increment(prompt_tokens);
-  PublishFirstToken(sequence, outcome.answer->first);
-}
-
-void DecodeEngine::PublishFirstToken(Sequence& sequence, const SampledToken& first) {
-  sequence.first_token = first.token;
-  sequence.first_token_at = Now();
-  sequence.completion_tokens = 1;
-  options_.metrics->generation_tokens.Increment();
-  options_.metrics->time_to_first_token_seconds.Observe(
-      Milliseconds(sequence.first_token_at - sequence.arrived) / 1e3);
-  sequence.stream->Push(first);
-  if (IsStop(sequence.job, first.token)) {
-    EndSequence(sequence.id, FinishReason::kStop, absl::OkStatus());
-  } else if (sequence.job.max_tokens == 1) {
-    EndSequence(sequence.id, FinishReason::kLength, absl::OkStatus());
-  } else {
-    sequence.state = SequenceState::kReady;
-    ready_.push_back(sequence.id);
-  }
+  StartPrefill(sequence);
 }
 
 void DecodeEngine::Join(const PlannedJoin& join) {
@@ -205,13 +165,26 @@ void DecodeEngine::Join(const PlannedJoin& join) {
               .pages = sequence.pages.Table(),
               .sampling = sequence.job.sampling,
               .stop_ids = sequence.job.stop_ids};
-  batch_.Join(std::move(row), std::exchange(sequence.pages, {}));
+  std::vector<TokenId> fed;
+  if (sequence.path == PrefillPath::kInline) {
+    const std::vector<TokenId>& prompt = sequence.job.prompt;
+    row.token = prompt.front();
+    row.position = 0;
+    row.max_new_tokens = static_cast<int>(sequence.job.max_tokens);
+    fed.assign(prompt.begin() + 1, prompt.end());
+  }
+  batch_.Join(std::move(row), std::exchange(sequence.pages, {}), std::move(fed));
 }
 
 void DecodeEngine::RunStep() {
   if (device_lost_ || !batch_.busy()) return;
+  if (options_.self_prefill && options_.self_prefill->started()) return;
   const absl::Status submitted = batch_.SubmitSteps();
   if (!submitted.ok()) return FailBatch(submitted);
+  AwaitStep();
+}
+
+void DecodeEngine::AwaitStep() {
   const auto results = batch_.Await();
   if (!results.ok()) return FailBatch(results.status());
   for (const RowResult& result : *results) PublishRow(result);
@@ -219,9 +192,16 @@ void DecodeEngine::RunStep() {
 
 void DecodeEngine::PublishRow(const RowResult& result) {
   Sequence& sequence = *sequences_.at(result.row_id);
-  ++sequence.completion_tokens;
-  options_.metrics->generation_tokens.Increment();
-  sequence.stream->Push(result.sampled);
+  if (sequence.completion_tokens == 0) {  // Its prompt went in through the row.
+    options_.metrics->inline_prefills.Increment();
+    options_.metrics->inline_prefill_tokens.Increment(
+        static_cast<double>(sequence.job.prompt.size()));
+    PublishFirstToken(sequence, result.sampled);
+  } else {
+    ++sequence.completion_tokens;
+    options_.metrics->generation_tokens.Increment();
+    sequence.stream->Push(result.sampled);
+  }
   if (result.finish != FinishReason::kNone) {
     EndSequence(sequence.id, result.finish, absl::OkStatus());
   }
@@ -239,8 +219,11 @@ void DecodeEngine::FailBatch(const absl::Status& status) {
     EndSequence(id, FinishReason::kError,
                 absl::InternalError(absl::StrCat("decode step failed: ", status.message())));
   }
-  if (reset.ok()) return;
-  spdlog::critical("msg=\"device lost\" error=\"{}\"", reset.ToString());
+  if (!reset.ok()) LoseDevice(reset);
+}
+
+void DecodeEngine::LoseDevice(const absl::Status& status) {
+  spdlog::critical("msg=\"device lost\" error=\"{}\"", status.ToString());
   device_lost_ = true;
   FailEverything(absl::UnavailableError("the device is lost"));
 }
@@ -248,32 +231,15 @@ void DecodeEngine::FailBatch(const absl::Status& status) {
 void DecodeEngine::FailEverything(const absl::Status& status) {
   while (!sequences_.empty()) {
     const SequenceId id = sequences_.begin()->first;
-    if (sequences_.begin()->second->state == SequenceState::kPrefilling) coordinator_.Cancel(id);
+    StopPrefill(*sequences_.begin()->second);
     EndSequence(id, FinishReason::kError, status);
   }
-}
-
-// The client notices nothing: the sequence goes back to the head of the queue for the next worker.
-void DecodeEngine::TryNextWorker(Sequence& sequence, const absl::Status& status) {
-  sequence.last_error = status;
-  if (sequence.next_worker < sequence.job.prefill_workers.size()) {
-    sequence.state = SequenceState::kWaiting;
-    waiting_.push_front(sequence.id);
-    waiting_count_.fetch_add(1);
-    return;
-  }
-  const std::string message =
-      absl::StrCat("no prefill worker could serve the prompt; the last one said: ",
-                   absl::StatusCodeToString(status.code()), ": ", status.message());
-  const bool full = absl::IsResourceExhausted(status);
-  EndSequence(sequence.id, FinishReason::kError,
-              full ? absl::ResourceExhaustedError(message) : absl::UnavailableError(message));
 }
 
 void DecodeEngine::CancelNow(SequenceId id) {
   const auto it = sequences_.find(id);
   if (it == sequences_.end()) return;
-  if (it->second->state == SequenceState::kPrefilling) coordinator_.Cancel(id);
+  StopPrefill(*it->second);
   EndSequence(id, FinishReason::kCancelled, absl::CancelledError("the request was cancelled"));
 }
 
@@ -300,7 +266,7 @@ void DecodeEngine::EndSequence(SequenceId id, FinishReason finish, absl::Status 
   }
   options_.arena->Release(sequence->pages);
   Account(*sequence, finish);
-  const SteadyTime now = Now();
+  const SteadyTime now = SteadyNow();
   const bool started = sequence->prefill_started != SteadyTime{};
   const bool answered = sequence->completion_tokens > 0;
   sequence->stream->Finish(
@@ -308,10 +274,10 @@ void DecodeEngine::EndSequence(SequenceId id, FinishReason finish, absl::Status 
        .finish = finish,
        .prompt_tokens = static_cast<uint32_t>(sequence->job.prompt.size()),
        .completion_tokens = sequence->completion_tokens,
-       .queue_ms = Milliseconds((started ? sequence->prefill_started : now) - sequence->arrived),
+       .queue_ms = ToMilliseconds((started ? sequence->prefill_started : now) - sequence->arrived),
        .prefill_ms =
-           answered ? Milliseconds(sequence->first_token_at - sequence->prefill_started) : 0,
-       .decode_ms = answered ? Milliseconds(now - sequence->first_token_at) : 0});
+           answered ? ToMilliseconds(sequence->first_token_at - sequence->prefill_started) : 0,
+       .decode_ms = answered ? ToMilliseconds(now - sequence->first_token_at) : 0});
 }
 
 void DecodeEngine::Account(const Sequence& sequence, FinishReason finish) {
@@ -332,7 +298,7 @@ void DecodeEngine::Account(const Sequence& sequence, FinishReason finish) {
       break;
   }
   if (sequence.completion_tokens == 0) return;
-  metrics.decode_seconds.Observe(Milliseconds(Now() - sequence.first_token_at) / 1e3);
+  metrics.decode_seconds.Observe(ToMilliseconds(SteadyNow() - sequence.first_token_at) / 1e3);
 }
 
 void DecodeEngine::Report() {
@@ -342,7 +308,11 @@ void DecodeEngine::Report() {
   WorkerReport report = options_.identity;
   report.ready = !device_lost_;
   report.reason = device_lost_ ? "the device is lost" : "";
+  report.prefills_itself = options_.self_prefill != nullptr;
   report.running = batch_.row_count() + coordinator_.attempt_count();
+  if (options_.self_prefill) {
+    report.running += static_cast<uint32_t>(options_.self_prefill->count());
+  }
   report.waiting = static_cast<uint32_t>(waiting_.size());
   report.max_rows = batch_.max_rows();
   report.max_waiting = options_.max_waiting;

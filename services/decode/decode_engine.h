@@ -1,7 +1,8 @@
 // DecodeEngine: continuous batching over one DecodeRunner. One owner thread holds the arena, the
 // batch and the runner: it takes closures from its mailbox, plans with PlanBatch, has prompts
 // prefilled through the PrefillCoordinator, submits steps and publishes tokens. Prefills never hold
-// up decode: they run elsewhere while steps go on.
+// up decode: they run elsewhere while steps go on, or as rows of its steps. Only with a SelfPrefill
+// does decode pause for them.
 //
 // Submit, Cancel and OnPeerEvent may be called from any thread.
 #pragma once
@@ -24,6 +25,7 @@
 #include "services/decode/decode_metrics.h"
 #include "services/decode/job_limits.h"
 #include "services/decode/prefill_coordinator.h"
+#include "services/decode/self_prefill.h"
 #include "services/decode/sequence.h"
 
 namespace baton {
@@ -32,7 +34,9 @@ struct DecodeEngineOptions {
   std::unique_ptr<DecodeRunner> runner;
   std::unique_ptr<KvArena> arena;
   PrefillClient* client = nullptr;  // Outlives the engine.
-  KvArenaDescriptor descriptor;     // Complete, from the KvExporter.
+  // Set: prompts are computed here, between steps, and no prefill worker is asked.
+  std::unique_ptr<SelfPrefill> self_prefill;
+  KvArenaDescriptor descriptor;  // Complete, from the KvExporter.
   DecodeMetrics* metrics = nullptr;
   JobLimits limits;
   uint32_t max_waiting = 256;  // Requests waiting for pages or a row.
@@ -66,14 +70,21 @@ class DecodeEngine {
   void CancelNow(SequenceId id);
   void OnPrefilled(PrefillOutcome outcome);
   void TryNextWorker(Sequence& sequence, const absl::Status& status);
+  void FinishPrefill(Sequence& sequence, const SampledToken& first);
+  void StopPrefill(const Sequence& sequence);
   void PublishFirstToken(Sequence& sequence, const SampledToken& first);
 
+  PrefillPath PathOf(const DecodeJob& job) const;
   BatchPlan Plan() const;
   void Admit(SequenceId id);
   void Join(const PlannedJoin& join);
+  void StartPrefill(Sequence& sequence);
   void RunStep();
+  void AwaitStep();
+  void RunSelfPrefill();
   void PublishRow(const RowResult& result);
   void FailBatch(const absl::Status& status);
+  void LoseDevice(const absl::Status& status);
 
   void EndSequence(SequenceId id, FinishReason finish, absl::Status status);
   void Account(const Sequence& sequence, FinishReason finish);

@@ -54,7 +54,15 @@ struct DecodeMetrics {
             metrics.AddCounter({"kv_handover_failures_total", "Prefill attempts that failed."})),
         leases_revoked(metrics.AddCounter({"kv_leases_revoked_total", "Leases revoked."})),
         attach_failures(
-            metrics.AddCounter({"kv_attach_failures_total", "Arena attaches that failed."})) {}
+            metrics.AddCounter({"kv_attach_failures_total", "Arena attaches that failed."})),
+        inline_prefills(metrics.AddCounter(
+            {"inline_prefills_total", "Prompts that went through decode rows, token by token."})),
+        inline_prefill_tokens(
+            metrics.AddCounter({"inline_prefill_tokens_total", "Tokens of those prompts."})),
+        self_prefills(metrics.AddCounter(
+            {"self_prefills_total", "Prompts computed in this process while decode paused."})),
+        self_prefill_seconds(metrics.AddHistogram(
+            {"self_prefill_chunk_seconds", "Decode's pause for a chunk."}, LatencyBuckets())) {}
 
   void SetLoad(uint32_t running_count, uint32_t waiting_count) {
     running.Set(running_count);
@@ -101,6 +109,10 @@ struct DecodeMetrics {
   prometheus::Counter& handover_failures;
   prometheus::Counter& leases_revoked;
   prometheus::Counter& attach_failures;
+  prometheus::Counter& inline_prefills;
+  prometheus::Counter& inline_prefill_tokens;
+  prometheus::Counter& self_prefills;
+  prometheus::Histogram& self_prefill_seconds;
 
  private:
   static prometheus::Gauge& Pages(Metrics& metrics, const char* group, const char* state) {

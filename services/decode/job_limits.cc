@@ -30,6 +30,10 @@ absl::Status CheckPages(const DecodeJob& job, const JobLimits& limits) {
 
 }  // namespace
 
+bool IsInline(const DecodeJob& job, const JobLimits& limits) {
+  return job.prompt.size() <= limits.inline_prefill_tokens;
+}
+
 uint32_t FullPagesOf(const DecodeJob& job) {
   return FullPagesFor(uint64_t{job.prompt.size()} + job.max_tokens);
 }
@@ -37,7 +41,7 @@ uint32_t FullPagesOf(const DecodeJob& job) {
 uint32_t WindowPagesOf(const DecodeJob& job, const JobLimits& limits) {
   if (limits.layout.groups[kWindowGroup].layer_count == 0) return 0;
   return WindowPagesFor(uint64_t{job.prompt.size()} + job.max_tokens, limits.layout.window_keys,
-                        limits.chunk_tokens);
+                        IsInline(job, limits) ? 1 : limits.chunk_tokens);
 }
 
 absl::Status CheckJob(const DecodeJob& job, const JobLimits& limits) {

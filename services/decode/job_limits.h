@@ -14,8 +14,13 @@ struct JobLimits {
   uint32_t vocab_size = 0;
   uint32_t max_context_tokens = 0;
   uint32_t chunk_tokens = 0;  // Longest prefill chunk: sizes the window ring.
-  KvLayout layout;            // Of the arena.
+  // Longest prompt that goes through decode rows token by token instead of a prefill; 0: none does.
+  uint32_t inline_prefill_tokens = 0;
+  KvLayout layout;  // Of the arena.
 };
+
+// Whether the job's prompt goes through its row of the decode batch.
+bool IsInline(const DecodeJob& job, const JobLimits& limits);
 
 // Pages that the job needs from each group, for its prompt and all of max_tokens.
 uint32_t FullPagesOf(const DecodeJob& job);

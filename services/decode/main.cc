@@ -21,6 +21,7 @@
 #include "services/decode/decode_engine.h"
 #include "services/decode/decode_service.h"
 #include "services/decode/grpc_prefill_client.h"
+#include "services/decode/self_prefill.h"
 
 ABSL_FLAG(std::string, model, "", "Hugging Face checkpoint directory");
 ABSL_FLAG(std::string, backend, "auto", "auto, cpu or cuda");
@@ -32,7 +33,13 @@ ABSL_FLAG(uint32_t, max_rows, 32, "rows of the decode batch");
 ABSL_FLAG(uint32_t, max_waiting, 256, "requests that may wait for KV pages or a row");
 ABSL_FLAG(uint32_t, max_prefills, 4, "prefills at once");
 ABSL_FLAG(uint32_t, max_context, 0, "longest prompt plus completion, tokens; 0 = the model's");
-ABSL_FLAG(uint32_t, chunk_tokens, 512, "longest prefill chunk; sizes the ring of window pages");
+ABSL_FLAG(
+    uint32_t, chunk_tokens, 0,
+    "longest prefill chunk; sizes the ring of window pages; 0 = 512 on the CPU, 8192 on a GPU");
+ABSL_FLAG(std::string, prefill, "workers",
+          "who computes prompts: workers, or self: this process, decode pausing meanwhile");
+ABSL_FLAG(uint32_t, inline_prefill_tokens, 0,
+          "prompts up to this long go through decode rows, a token a step, without a hand-over");
 ABSL_FLAG(uint32_t, kv_memory_mib, 0,
           "memory of the KV arena; 0 = 512 on the CPU, on a GPU what is free beside the weights "
           "less device_margin_mib");
@@ -76,6 +83,14 @@ struct DecodeProcess {
   std::atomic<GrpcServer*> serving{nullptr};  // Told when the device is lost.
 };
 
+bool PrefillsItself() { return absl::GetFlag(FLAGS_prefill) == "self"; }
+
+uint32_t ChunkTokens(const Backend& backend) {
+  const uint32_t given = absl::GetFlag(FLAGS_chunk_tokens);
+  if (given > 0) return given;
+  return static_cast<uint32_t>(backend.default_chunk_tokens());
+}
+
 // Memory that the arena may take, in bytes.
 absl::StatusOr<uint64_t> ArenaMemory(const Checkpoint& checkpoint, Backend& backend) {
   const uint64_t given_mib = absl::GetFlag(FLAGS_kv_memory_mib);
@@ -99,7 +114,7 @@ absl::StatusOr<KvLayout> PlanLayout(const Checkpoint& checkpoint, Backend& backe
                            PlanArena(shape, {.memory_bytes = memory_bytes,
                                              .max_rows = absl::GetFlag(FLAGS_max_rows),
                                              .max_prefills = absl::GetFlag(FLAGS_max_prefills),
-                                             .chunk_tokens = absl::GetFlag(FLAGS_chunk_tokens),
+                                             .chunk_tokens = ChunkTokens(backend),
                                              .max_context_tokens = max_context_tokens}));
     if (counts.full_pages == 0) counts.full_pages = planned.full_pages;
     if (counts.window_pages == 0) counts.window_pages = planned.window_pages;
@@ -108,6 +123,10 @@ absl::StatusOr<KvLayout> PlanLayout(const Checkpoint& checkpoint, Backend& backe
 }
 
 absl::Status LoadModel(DecodeProcess& process) {
+  if (const std::string who = absl::GetFlag(FLAGS_prefill); who != "workers" && who != "self") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--prefill: wanted workers or self, found \"", who, "\""));
+  }
   CheckpointOptions checkpoint_options;
   if (const int keys = absl::GetFlag(FLAGS_window_keys); keys > 0) {
     checkpoint_options.window_keys = keys;
@@ -118,7 +137,7 @@ absl::Status LoadModel(DecodeProcess& process) {
                          MakeBackend(*process.checkpoint, {.kind = absl::GetFlag(FLAGS_backend),
                                                            .dtype = absl::GetFlag(FLAGS_dtype),
                                                            .threads = absl::GetFlag(FLAGS_threads),
-                                                           .decode_only = true}));
+                                                           .decode_only = !PrefillsItself()}));
   return absl::OkStatus();
 }
 
@@ -149,6 +168,15 @@ absl::Status ExportArena(DecodeProcess& process, const KvLayout& layout) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<SelfPrefill>> MakeSelfPrefill(DecodeProcess& process,
+                                                             const KvLayout& layout) {
+  SelfPrefillOptions options{.kv_base = process.memory->base(), .layout = layout};
+  BATON_ASSIGN_OR_RETURN(
+      options.runner, process.backend->MakePrefillRunner(
+                          {.max_chunk_tokens = static_cast<int>(ChunkTokens(*process.backend))}));
+  return std::make_unique<SelfPrefill>(std::move(options));
+}
+
 absl::Status StartEngine(DecodeProcess& process, const KvLayout& layout, uint32_t max_context) {
   DecodeEngineOptions options;
   BATON_ASSIGN_OR_RETURN(options.runner,
@@ -164,12 +192,16 @@ absl::Status StartEngine(DecodeProcess& process, const KvLayout& layout, uint32_
     arena.silent_quarantine = std::chrono::seconds(seconds);
   }
   BATON_ASSIGN_OR_RETURN(options.arena, KvArena::Create(std::move(arena)));
+  if (PrefillsItself()) {
+    BATON_ASSIGN_OR_RETURN(options.self_prefill, MakeSelfPrefill(process, layout));
+  }
   options.client = &process.client;
   options.descriptor = process.exporter->descriptor();
   options.metrics = &process.decode_metrics;
   options.limits = {.vocab_size = static_cast<uint32_t>(process.backend->config().vocab),
                     .max_context_tokens = max_context,
-                    .chunk_tokens = absl::GetFlag(FLAGS_chunk_tokens),
+                    .chunk_tokens = ChunkTokens(*process.backend),
+                    .inline_prefill_tokens = absl::GetFlag(FLAGS_inline_prefill_tokens),
                     .layout = layout};
   options.max_waiting = absl::GetFlag(FLAGS_max_waiting);
   options.max_prefills = absl::GetFlag(FLAGS_max_prefills);
@@ -198,7 +230,8 @@ absl::Status CheckFlags() {
        {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 0, INT32_MAX},
        {"max_prefills", absl::GetFlag(FLAGS_max_prefills), 1, 1024},
        {"max_context", absl::GetFlag(FLAGS_max_context), 0, INT32_MAX},
-       {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 1, INT32_MAX},
+       {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 0, INT32_MAX},
+       {"inline_prefill_tokens", absl::GetFlag(FLAGS_inline_prefill_tokens), 0, INT32_MAX},
        {"kv_memory_mib", absl::GetFlag(FLAGS_kv_memory_mib), 0, 1 << 24},
        {"device_margin_mib", absl::GetFlag(FLAGS_device_margin_mib), -1, 1 << 24},
        {"prefill_timeout_seconds", absl::GetFlag(FLAGS_prefill_timeout_seconds), 1, 86400},
@@ -214,7 +247,7 @@ absl::Status Serve(DecodeProcess& process, ShutdownSignal& signal) {
   BATON_ASSIGN_OR_RETURN(const KvLayout layout,
                          PlanLayout(*process.checkpoint, *process.backend, model_context));
   const uint32_t max_context =
-      std::min(model_context, LongestSequence(layout, absl::GetFlag(FLAGS_chunk_tokens)));
+      std::min(model_context, LongestSequence(layout, ChunkTokens(*process.backend)));
   BATON_RETURN_IF_ERROR(ExportArena(process, layout));
   BATON_RETURN_IF_ERROR(StartEngine(process, layout, max_context));
   process.service =

@@ -16,6 +16,11 @@ namespace baton {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+inline SteadyTime SteadyNow() { return std::chrono::steady_clock::now(); }
+inline double ToMilliseconds(SteadyTime::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
 // A validated request as the engine takes it.
 struct DecodeJob {
   std::string request_id;
@@ -26,6 +31,10 @@ struct DecodeJob {
   std::vector<std::string> prefill_workers;  // To try, best first.
 };
 
+// Who computes a prompt's K/V: a prefill worker, this process between decode steps, or decode steps
+// themselves, a token each.
+enum class PrefillPath : uint8_t { kWorker, kSelf, kInline };
+
 enum class SequenceState : uint8_t { kWaiting, kPrefilling, kReady, kRunning };
 
 struct Sequence {
@@ -33,7 +42,9 @@ struct Sequence {
   DecodeJob job;
   std::shared_ptr<TokenChannel> stream;  // Shared with the RPC that reads it.
   SequenceState state = SequenceState::kWaiting;
-  KvSequencePages pages;  // Held from kPrefilling's end; during prefill the lease holds them.
+  PrefillPath path = PrefillPath::kWorker;
+  // Held from kPrefilling's end, and while this process prefills; a worker's lease holds them else.
+  KvSequencePages pages;
   uint32_t full_pages = 0;
   uint32_t window_pages = 0;  // To reserve; prefill needs a larger ring than decode.
   size_t next_worker = 0;     // Index into job.prefill_workers.
@@ -45,7 +56,7 @@ struct Sequence {
   SteadyTime prefill_started;
   SteadyTime first_token_at;
 
-  bool needs_row() const { return job.max_tokens > 1; }
+  bool needs_row() const { return path == PrefillPath::kInline || job.max_tokens > 1; }
 };
 
 }  // namespace baton

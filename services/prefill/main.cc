@@ -25,7 +25,9 @@ ABSL_FLAG(std::string, dtype, "bfloat16", "bfloat16 or float32 (CPU only: the re
 ABSL_FLAG(int, threads, 0, "CPU worker threads; 0 = all cores");
 ABSL_FLAG(int, window_keys, 0,
           "keys a sliding layer sees, the current one included; 0 = as the model says");
-ABSL_FLAG(int, chunk_tokens, 512, "longest chunk; a lease with a small ring shortens it");
+ABSL_FLAG(
+    int, chunk_tokens, 0,
+    "longest chunk; a lease with a small ring shortens it; 0 = 512 on the CPU, 8192 on a GPU");
 ABSL_FLAG(uint32_t, max_waiting, 256, "prompts that may wait");
 ABSL_FLAG(int, max_staged_tokens, 0,
           "longest prompt for a decode worker on another GPU; 0 = the model's longest");
@@ -34,6 +36,8 @@ ABSL_FLAG(int, test_chunk_delay_ms, 0, "for tests: sleep before each chunk");
 
 namespace baton {
 namespace {
+
+constexpr int kLeastChunkTokens = 512;
 
 // Everything of the process, in the order of construction; destroyed in reverse, so that nothing
 // outlives what it uses.
@@ -69,13 +73,28 @@ absl::Status LoadModel(PrefillProcess& process) {
   return process.transport->CheckAvailable();
 }
 
+// With a chunk length that nobody asked for, memory that is too small for it halves it.
+absl::StatusOr<std::unique_ptr<PrefillRunner>> MakeRunner(Backend& backend) {
+  const int given = absl::GetFlag(FLAGS_chunk_tokens);
+  PrefillRunnerOptions options{
+      .max_chunk_tokens = given > 0 ? given : backend.default_chunk_tokens(),
+      .max_staged_tokens = absl::GetFlag(FLAGS_max_staged_tokens),
+      .always_push = absl::GetFlag(FLAGS_test_always_push)};
+  while (true) {
+    absl::StatusOr<std::unique_ptr<PrefillRunner>> runner = backend.MakePrefillRunner(options);
+    const bool smaller = given == 0 && options.max_chunk_tokens > kLeastChunkTokens &&
+                         absl::IsResourceExhausted(runner.status());
+    if (!smaller) return runner;
+    spdlog::warn("msg=\"no memory for the chunk: halving it\" chunk_tokens={} error=\"{}\"",
+                 options.max_chunk_tokens, runner.status().ToString());
+    options.max_chunk_tokens /= 2;
+  }
+}
+
 absl::Status StartEngine(PrefillProcess& process) {
   PrefillEngineOptions options;
-  BATON_ASSIGN_OR_RETURN(options.runner,
-                         process.backend->MakePrefillRunner(
-                             {.max_chunk_tokens = absl::GetFlag(FLAGS_chunk_tokens),
-                              .max_staged_tokens = absl::GetFlag(FLAGS_max_staged_tokens),
-                              .always_push = absl::GetFlag(FLAGS_test_always_push)}));
+  BATON_ASSIGN_OR_RETURN(options.runner, MakeRunner(*process.backend));
+  spdlog::info("msg=\"prefill\" chunk_tokens={}", options.runner->max_chunk_tokens());
   options.metrics = &process.prefill_metrics;
   options.vocab_size = static_cast<uint32_t>(process.backend->config().vocab);
   options.max_waiting = absl::GetFlag(FLAGS_max_waiting);
@@ -107,6 +126,7 @@ absl::Status CheckFlags() {
   BATON_RETURN_IF_ERROR(CheckCommonFlags());
   return CheckFlagRanges(
       {{"window_keys", absl::GetFlag(FLAGS_window_keys), 0, INT32_MAX},
+       {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 0, INT32_MAX},
        {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 0, INT32_MAX},
        {"test_chunk_delay_ms", absl::GetFlag(FLAGS_test_chunk_delay_ms), 0, 3'600'000}});
 }

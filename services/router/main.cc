@@ -22,7 +22,8 @@
 ABSL_FLAG(std::string, model, "",
           "checkpoint directory: config.json, tokenizer.json, chat_template.jinja");
 ABSL_FLAG(std::string, model_name, "", "served name; empty = the directory's name");
-ABSL_FLAG(std::vector<std::string>, prefill_workers, {}, "host:port of each, with commas between");
+ABSL_FLAG(std::vector<std::string>, prefill_workers, {},
+          "host:port of each, with commas between; none if all decode workers prefill themselves");
 ABSL_FLAG(std::vector<std::string>, decode_workers, {}, "host:port of each, with commas between");
 ABSL_FLAG(uint32_t, max_in_flight, 1024, "Generate calls at once");
 ABSL_FLAG(int, worker_timeout_ms, 2000, "a worker that is silent for so long counts as down");
@@ -46,7 +47,7 @@ absl::Status AddWorkers(const std::vector<std::string>& addresses, WorkerRole ro
                         WorkerDirectory& directory,
                         std::map<std::string, std::shared_ptr<grpc::Channel>>& channels) {
   const char* const flag = role == WorkerRole::kDecode ? "decode_workers" : "prefill_workers";
-  if (addresses.empty()) {
+  if (addresses.empty() && role == WorkerRole::kDecode) {
     return absl::InvalidArgumentError(absl::StrCat("--", flag, ": wanted host:port, found none"));
   }
   for (const std::string& address : addresses) {
@@ -68,7 +69,8 @@ std::string ModelName() {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-// Runs on every change: readiness as seen from outside is a ready pair.
+// Runs on every change: readiness as seen from outside is a ready pair, or a decode worker that
+// prefills itself.
 void PublishReadiness(RouterProcess& process) {
   uint32_t decode = 0;
   uint32_t prefill = 0;

@@ -18,7 +18,7 @@ std::vector<const WorkerView*> PairedDecodeWorkers(absl::Span<const WorkerView> 
   std::vector<const WorkerView*> paired;
   for (const WorkerView& worker : workers) {
     if (worker.role == WorkerRole::kDecode && worker.state == WorkerState::kReady &&
-        HasPrefill(workers, worker.report.model_fingerprint)) {
+        (worker.report.prefills_itself || HasPrefill(workers, worker.report.model_fingerprint))) {
       paired.push_back(&worker);
     }
   }
@@ -83,6 +83,8 @@ absl::StatusOr<Route> ChooseRoute(absl::Span<const WorkerView> workers, const Ro
   OrderByLoad(decode, random, DecodeLoad);
   const WorkerView& chosen = *decode.front();
 
+  Route route{.decode = chosen.address};
+  if (chosen.report.prefills_itself) return route;
   std::vector<const WorkerView*> prefill;
   for (const WorkerView& worker : workers) {
     if (worker.role == WorkerRole::kPrefill && worker.state == WorkerState::kReady &&
@@ -91,7 +93,6 @@ absl::StatusOr<Route> ChooseRoute(absl::Span<const WorkerView> workers, const Ro
     }
   }
   OrderByLoad(prefill, random, PrefillLoad);
-  Route route{.decode = chosen.address};
   for (const WorkerView* worker : prefill) route.prefill.push_back(worker->address);
   return route;
 }

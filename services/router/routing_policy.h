@@ -34,13 +34,14 @@ struct RouteRequest {
 
 struct Route {
   std::string decode;
-  std::vector<std::string> prefill;  // Best first; at least one.
+  // Best first; at least one, or none for a decode worker that prefills itself.
+  std::vector<std::string> prefill;
 };
 
-// The least loaded decode worker that has a prefill worker of the same model, then its prefill
-// workers by prompt tokens queued. Equals are ordered at random. Unavailable: no pair is ready.
-// ResourceExhausted: every pair's queue is full. InvalidArgument: no worker's context is as long as
-// the request.
+// The least loaded decode worker that prefills itself or has a prefill worker of the same model,
+// then its prefill workers by prompt tokens queued. Equals are ordered at random. Unavailable: no
+// pair is ready. ResourceExhausted: every pair's queue is full. InvalidArgument: no worker's
+// context is as long as the request.
 absl::StatusOr<Route> ChooseRoute(absl::Span<const WorkerView> workers, const RouteRequest& request,
                                   std::mt19937_64& random);
 

@@ -50,12 +50,14 @@ void WorkerDirectory::OnLost(const std::string& address, const std::string& reas
 void WorkerDirectory::Begin(const Route& route, uint32_t prompt_tokens) {
   std::lock_guard lock(mutex_);
   workers_.at(route.decode).view.in_flight += 1;
+  if (route.prefill.empty()) return;
   WorkerView& prefill = workers_.at(route.prefill.front()).view;
   prefill.in_flight += 1;
   prefill.in_flight_prompt_tokens += prompt_tokens;
 }
 
 void WorkerDirectory::EndPrefill(const Route& route, uint32_t prompt_tokens) {
+  if (route.prefill.empty()) return;
   std::lock_guard lock(mutex_);
   WorkerView& prefill = workers_.at(route.prefill.front()).view;
   BATON_CHECK(prefill.in_flight > 0 && prefill.in_flight_prompt_tokens >= prompt_tokens);

@@ -28,7 +28,8 @@ class WorkerDirectory {
   void OnReport(const std::string& address, const WorkerReport& report, TimePoint now);
   void OnLost(const std::string& address, const std::string& reason);
 
-  // One request more on a decode worker; its prompt burdens a prefill worker until EndPrefill.
+  // One request more on a decode worker; its prompt burdens a prefill worker until EndPrefill,
+  // if the route has one.
   void Begin(const Route& route, uint32_t prompt_tokens);
   void EndPrefill(const Route& route, uint32_t prompt_tokens);
   void End(const Route& route);

@@ -41,6 +41,9 @@ struct ScriptedDecodeState {
   int steps_submitted = 0;
   int resets = 0;
   int most_rows = 0;
+  std::vector<RowJoin> joins;  // All that were submitted, in order.
+  int chunks_run = 0;          // Of prefill.
+  int fail_chunk = 0;          // 0: never.
 };
 
 class ScriptedDecodeRunner final : public DecodeRunner {
@@ -61,6 +64,7 @@ class ScriptedDecodeRunner final : public DecodeRunner {
       auto& row = rows_[static_cast<size_t>(join.slot)];
       if (row) return absl::InvalidArgumentError(absl::StrCat("slot ", join.slot, " is in use"));
       row = join;
+      state_->joins.push_back(join);
     }
     StepOutput output{.step = ++step_};
     for (size_t slot = 0; slot < rows_.size(); ++slot) {
@@ -113,16 +117,22 @@ class ScriptedDecodeRunner final : public DecodeRunner {
 // First token: the prompt's last plus one.
 class ScriptedPrefillRunner final : public PrefillRunner {
  public:
-  explicit ScriptedPrefillRunner(int max_chunk_tokens) : max_chunk_tokens_(max_chunk_tokens) {}
+  // `state`, if not null, counts chunks and says which fails.
+  explicit ScriptedPrefillRunner(int max_chunk_tokens, ScriptedDecodeState* state = nullptr)
+      : max_chunk_tokens_(max_chunk_tokens), state_(state) {}
 
   int max_chunk_tokens() const override { return max_chunk_tokens_; }
   absl::StatusOr<std::optional<SampledToken>> RunChunk(const PrefillChunk& chunk) override {
+    if (state_ != nullptr && ++state_->chunks_run == state_->fail_chunk) {
+      return absl::InternalError("scripted chunk failure");
+    }
     if (!chunk.sample) return std::optional<SampledToken>();
     return std::optional<SampledToken>({.token = chunk.tokens.back() + 1, .logprob = -0.25f});
   }
 
  private:
   const int max_chunk_tokens_;
+  ScriptedDecodeState* const state_;
 };
 
 class ScriptedBackend final : public Backend {

@@ -1,7 +1,8 @@
 // The whole stack as processes: answers, refusals, drains, metrics.
 // Also tests: services/client/chat_command.cc, services/client/generate_command.cc
 // Also tests: services/client/status_command.cc, services/client/tokenize_command.cc
-// Also tests: services/client/bench_command.cc, services/client/check_command.cc
+// Also tests: services/client/bench_decode_command.cc, services/client/bench_prefill_command.cc
+// Also tests: services/client/bench_serve_command.cc, services/client/check_command.cc
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include "kernels/backend_factory.h"
 #include "kernels/check/sequence_runner.h"
 #include "kernels/models/checkpoint.h"
+#include "nlohmann/json.hpp"
 #include "tests/system/http_get.h"
 #include "tests/system/stack.h"
 
@@ -99,6 +101,79 @@ TEST(StackTest, EqualsTheInProcessEngineBitForBit) {
   EXPECT_TRUE(stack.WaitIdle());
 }
 
+// Prompts of the given lengths, all at once, against the engine in this process.
+void ExpectEqualsInProcess(const Stack& stack, const std::vector<size_t>& lengths,
+                           float temperature) {
+  constexpr uint32_t kTokens = 20;
+  std::vector<Answer> answers(lengths.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    threads.emplace_back([&, i] {
+      v1::GenerateRequest request = IdsRequest(Prompt(lengths[i], i), kTokens);
+      request.mutable_sampling()->set_temperature(temperature);
+      request.mutable_sampling()->set_seed(i);
+      answers[i] = Ask(*stack.Client(), request);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  InProcessEngine engine;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    ASSERT_TRUE(answers[i].status.ok()) << answers[i].status;
+    const auto wanted =
+        engine.Generate(Prompt(lengths[i], i), kTokens, {.temperature = temperature, .seed = i});
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      ASSERT_EQ(answers[i].tokens[k], wanted[k].token) << "request " << i << ", token " << k;
+      ASSERT_EQ(answers[i].logprobs[k], wanted[k].logprob) << "request " << i << ", token " << k;
+    }
+  }
+}
+
+TEST(StackTest, ADecodeWorkerThatPrefillsItselfEqualsThePairBitForBit) {
+  Stack stack({.prefill_count = 0, .decode_flags = {"--prefill=self", "--chunk-tokens=100"}});
+  ASSERT_TRUE(stack.WaitReady());
+  ExpectEqualsInProcess(stack, {1, 64, 300, 65, 7, 450, 100, 200}, 0);
+  ExpectEqualsInProcess(stack, {33, 250}, 1);
+  EXPECT_TRUE(stack.WaitIdle());
+  const std::string metrics = HttpGet(stack.decode(0).metrics_port(), "/metrics");
+  EXPECT_THAT(metrics, HasSubstr("baton_self_prefills_total{role=\"decode\"} 10"));
+  EXPECT_THAT(metrics, HasSubstr("baton_kv_handover_seconds_count{role=\"decode\"} 0"));
+}
+
+TEST(StackTest, ShortPromptsThroughDecodeRowsGiveTheSameTokens) {
+  Stack stack({.decode_flags = {"--inline-prefill-tokens=70"}});
+  ASSERT_TRUE(stack.WaitReady());
+  ExpectEqualsInProcess(stack, {1, 2, 64, 65, 70, 71, 7, 200}, 0);
+  ExpectEqualsInProcess(stack, {1, 33}, 1);
+  EXPECT_TRUE(stack.WaitIdle());
+  const std::string metrics = HttpGet(stack.decode(0).metrics_port(), "/metrics");
+  EXPECT_THAT(metrics, HasSubstr("baton_inline_prefills_total{role=\"decode\"} 8"));
+  EXPECT_THAT(metrics, HasSubstr("baton_inline_prefill_tokens_total{role=\"decode\"} 243"));
+  EXPECT_THAT(metrics, HasSubstr("baton_kv_handover_seconds_count{role=\"decode\"} 2"));
+}
+
+TEST(StackTest, BenchServeMeasuresALoadBesideSteadyRows) {
+  Stack stack;
+  ASSERT_TRUE(stack.WaitReady());
+  Process bench = stack.Baton({"bench", "serve", "--requests=6", "--rate=20",
+                               "--prompt-tokens=uniform:10:60+100", "--output-tokens=5",
+                               "--steady-rows=2", "--steady-prompt-tokens=8",
+                               "--steady-output-tokens=400", "--steady-alone-seconds=0.5",
+                               "--ttft-bound-ms=60000", "--itl-bound-ms=60000", "--json"});
+  const std::string output = bench.ReadAll();
+  EXPECT_EQ(bench.WaitExit(milliseconds(60000)), 0);
+  const auto json = nlohmann::json::parse(output, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(json.is_object()) << output;
+  EXPECT_EQ(json["completed"], 6);
+  EXPECT_EQ(json["failed"], 0);
+  EXPECT_EQ(json["total_output_tokens"], 30);
+  EXPECT_GT(json["median_ttft_ms"], 0);
+  EXPECT_EQ(json["request_goodput"], json["request_throughput"]);
+  EXPECT_EQ(json["steady"]["rows"], 2);
+  EXPECT_GT(json["steady"]["alone"]["mean_itl_ms"], 0);
+  EXPECT_GT(json["steady"]["beside_load"]["mean_itl_ms"], 0);
+  EXPECT_TRUE(stack.WaitIdle());
+}
+
 TEST(StackTest, ASeedIsDrawnReturnedAndReproducible) {
   Stack stack;
   ASSERT_TRUE(stack.WaitReady());
@@ -175,6 +250,10 @@ TEST(StackTest, TheClientsCommandsWork) {
   EXPECT_EQ(usage.WaitExit(milliseconds(10000)), 2);
   Process bench("baton", {"bench", "decode", "--routing=129"}, "/dev/null");
   EXPECT_EQ(bench.WaitExit(milliseconds(10000)), 2);
+  Process prefill("baton", {"bench", "prefill", "--lengths=x"}, "/dev/null");
+  EXPECT_EQ(prefill.WaitExit(milliseconds(10000)), 2);
+  Process both = stack.Baton({"bench", "serve", "--rate=1", "--concurrency=1"});
+  EXPECT_EQ(both.WaitExit(milliseconds(10000)), 2);
   Process invalid = stack.Baton({"generate", "--prompt=x", "--max-tokens=99999"});
   EXPECT_EQ(invalid.WaitExit(milliseconds(10000)), 3);
 }

@@ -41,6 +41,7 @@ TEST(ProtoConvertTest, ReportsSurviveBothWays) {
                             .window_pages_used = 10,
                             .quarantined_pages = 11,
                             .max_context_tokens = 12,
+                            .prefills_itself = true,
                             .transports = {{"p", "posix_shm", 1e9, 2e9}}};
   EXPECT_EQ(FromProto(ToProto(report, 1)), report);
   EXPECT_EQ(ToProto(report, 99).sequence(), 99u);

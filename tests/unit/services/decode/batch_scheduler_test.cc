@@ -78,6 +78,20 @@ TEST(PlanBatchTest, ASequenceThatEndsWithItsFirstTokenNeedsNoRow) {
   EXPECT_THAT(plan.admit, ElementsAre(1));
 }
 
+TEST(PlanBatchTest, ASequenceThatNeedsNoPrefillWaitsForARowOnly) {
+  std::vector<WaitingSequence> waiting = {Waiting(1), Waiting(2)};
+  waiting[0].needs_prefill = false;
+  BatchView view{.waiting = waiting,
+                 .free_full_pages = 9,
+                 .free_window_pages = 9,
+                 .prefilling_count = kLimits.max_prefills};
+  EXPECT_THAT(PlanBatch(view, kLimits).admit, ElementsAre(1));
+  view.prefilling_count = kLimits.max_prefills - 1;
+  EXPECT_THAT(PlanBatch(view, kLimits).admit, ElementsAre(1, 2));
+  view.running_count = kLimits.max_rows;
+  EXPECT_THAT(PlanBatch(view, kLimits).admit, IsEmpty());
+}
+
 TEST(PlanBatchTest, ReadySequencesTakeFreeSlotsInOrder) {
   const std::vector<SequenceId> ready = {5, 6, 7};
   const std::vector<int> free_slots = {1, 3};

@@ -27,6 +27,19 @@ class DecodeBatchTest : public testing::Test {
                  .pages = pages.Table()},
                 std::move(pages));
   }
+  // A prompt of `prompt` that goes in through the row.
+  void JoinFed(int slot, uint64_t row_id, std::vector<TokenId> prompt, int max_new_tokens,
+               std::vector<TokenId> stop_ids = {}) {
+    KvSequencePages pages = Reserve();
+    batch_.Join({.slot = slot,
+                 .row_id = row_id,
+                 .token = prompt.front(),
+                 .position = 0,
+                 .max_new_tokens = max_new_tokens,
+                 .pages = pages.Table(),
+                 .stop_ids = std::move(stop_ids)},
+                std::move(pages), {prompt.begin() + 1, prompt.end()});
+  }
   std::vector<RowResult> Step() {
     EXPECT_TRUE(batch_.SubmitSteps().ok());
     auto results = batch_.Await();
@@ -107,6 +120,62 @@ TEST_F(DecodeBatchTest, AResultOfAFormerRowIsNotTakenForItsSuccessors) {
   for (int i = 0; i < 3; ++i) {
     for (const RowResult& result : Step()) EXPECT_EQ(result.row_id, 9u);
   }
+}
+
+TEST_F(DecodeBatchTest, AFedPromptAnswersAfterItsLastTokenOnly) {
+  Join(0, 1, 9);
+  JoinFed(1, 2, {50, 70, 90}, 2);
+  std::vector<TokenId> answers;
+  int steps = 0;
+  while (batch_.row_count() > 0) {
+    ++steps;
+    for (const RowResult& result : Step()) {
+      if (result.row_id != 2) continue;
+      answers.push_back(result.sampled.token);
+      EXPECT_GE(steps, 3);
+    }
+  }
+  // 51 and 71 were sampled after 50 and 70, and thrown away.
+  EXPECT_THAT(answers, ElementsAre(91, 92));
+  EXPECT_EQ(used_pages(), 0u);
+}
+
+TEST_F(DecodeBatchTest, AFedPromptIsJoinedAnewEveryStepAtItsPosition) {
+  JoinFed(1, 2, {50, 70, 90}, 4, {91});
+  while (batch_.row_count() > 0) Step();
+  ASSERT_EQ(state_.joins.size(), 3u);
+  for (int i = 0; i < 3; ++i) {
+    const RowJoin& join = state_.joins[static_cast<size_t>(i)];
+    EXPECT_EQ(join.token, 50 + 20 * i);
+    EXPECT_EQ(join.position, i);
+    // Where the row ends does not move.
+    EXPECT_EQ(join.position + join.max_new_tokens, 2 + 4);
+    EXPECT_EQ(join.stop_ids.empty(), i < 2);
+  }
+}
+
+TEST_F(DecodeBatchTest, AStopTokenInsideAFedPromptDoesNotStopIt) {
+  JoinFed(0, 2, {50, 70, 90}, 5, {51, 71, 92});
+  std::vector<RowResult> results;
+  while (batch_.row_count() > 0) {
+    for (const RowResult& result : Step()) results.push_back(result);
+  }
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[1].sampled.token, 92);
+  EXPECT_EQ(results[1].finish, FinishReason::kStop);
+}
+
+TEST_F(DecodeBatchTest, AFedRowThatLeavesAnswersNothingAndFreesItsPages) {
+  JoinFed(0, 2, {50, 60, 70, 80, 90}, 5);
+  Step();
+  batch_.Leave(0);
+  while (batch_.busy()) EXPECT_TRUE(Step().empty());
+  EXPECT_EQ(used_pages(), 0u);
+  EXPECT_THAT(batch_.FreeSlots(), ElementsAre(0, 1, 2));
+  JoinFed(0, 3, {10}, 1);
+  const auto results = Step();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].sampled.token, 11);
 }
 
 TEST_F(DecodeBatchTest, ResetAfterAFailedStepFreesEverything) {

@@ -1,3 +1,4 @@
+// Also tests: services/decode/decode_engine_prefill.cc
 #include "services/decode/decode_engine.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +65,13 @@ class DecodeEngineTest : public testing::Test {
     options.limits = {.vocab_size = 10000,
                       .max_context_tokens = 2048,
                       .chunk_tokens = 128,
+                      .inline_prefill_tokens = inline_prefill_tokens_,
                       .layout = ScriptedLayout(65, 65)};
+    if (prefills_itself_) {
+      options.self_prefill = std::make_unique<SelfPrefill>(
+          SelfPrefillOptions{.runner = std::make_unique<ScriptedPrefillRunner>(4, &state_),
+                             .layout = ScriptedLayout(65, 65)});
+    }
     options.max_waiting = max_waiting;
     options.max_prefills = max_prefills;
     options.on_report = [this](const WorkerReport& report) {
@@ -101,6 +108,10 @@ class DecodeEngineTest : public testing::Test {
              report.window_pages_used == 0;
     });
   }
+
+  // Read by Start.
+  uint32_t inline_prefill_tokens_ = 0;
+  bool prefills_itself_ = false;
 
   std::mutex mutex_;  // Guards report_.
   std::condition_variable reported_;
@@ -266,6 +277,99 @@ TEST_F(DecodeEngineTest, ALostDeviceRefusesAndSaysNotReady) {
   EXPECT_TRUE(WaitReport([](const WorkerReport& report) { return !report.ready; }));
   Reader next(5);
   EXPECT_TRUE(absl::IsUnavailable(engine_->Submit(Job(5), next.stream()).status()));
+}
+
+TEST_F(DecodeEngineTest, AShortPromptNeedsNoPrefillWorker) {
+  inline_prefill_tokens_ = 3;
+  Start();
+  Reader reader(5);
+  DecodeJob job = Job(5);
+  job.prefill_workers = {};
+  Submit(job, reader);
+  const StreamEnd& end = reader.WaitEnd();
+  EXPECT_EQ(end.finish, FinishReason::kLength) << end.status;
+  EXPECT_THAT(reader.tokens, ElementsAre(8, 9, 10, 11, 12));
+  EXPECT_EQ(end.completion_tokens, 5u);
+  Reader stopped(5);
+  job.stop_ids = {6, 8};  // 6 is what the model samples after the prompt's first token.
+  Submit(job, stopped);
+  EXPECT_EQ(stopped.WaitEnd().finish, FinishReason::kStop);
+  EXPECT_THAT(stopped.tokens, ElementsAre(8));
+  Reader one(1);
+  job.max_tokens = 1;
+  job.stop_ids = {};
+  Submit(job, one);
+  EXPECT_EQ(one.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_TRUE(WaitIdle());
+  EXPECT_EQ(metrics_.inline_prefills.Value(), 3);
+  EXPECT_EQ(metrics_.inline_prefill_tokens.Value(), 9);
+  EXPECT_EQ(metrics_.prompt_tokens.Value(), 9);
+  EXPECT_EQ(client_.pending_prefill_count(), 0u);
+}
+
+TEST_F(DecodeEngineTest, ALongerPromptStillGoesToAWorker) {
+  inline_prefill_tokens_ = 2;
+  client_.AnswerByItself();
+  Start();
+  Reader reader(2);
+  Submit(Job(2), reader);
+  AttachAll();
+  EXPECT_EQ(reader.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_EQ(metrics_.inline_prefills.Value(), 0);
+}
+
+TEST_F(DecodeEngineTest, PrefillsItselfInChunksWithoutAnyWorker) {
+  prefills_itself_ = true;
+  Start();
+  DecodeJob job = Job(5);
+  job.prefill_workers = {};
+  job.prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  Reader reader(5);
+  Submit(job, reader);
+  EXPECT_EQ(reader.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_THAT(reader.tokens, ElementsAre(10, 11, 12, 13, 14));
+  EXPECT_EQ(state_.chunks_run, 3);
+  Reader stopped(5);
+  job.stop_ids = {10};
+  Submit(job, stopped);
+  EXPECT_EQ(stopped.WaitEnd().finish, FinishReason::kStop);
+  EXPECT_TRUE(WaitReport([](const WorkerReport& report) { return report.prefills_itself; }));
+  EXPECT_TRUE(WaitIdle());
+  EXPECT_EQ(metrics_.self_prefills.Value(), 2);
+}
+
+TEST_F(DecodeEngineTest, ManyPromptsOfItsOwnAllEndAndCancelledOnesAreFreed) {
+  prefills_itself_ = true;
+  inline_prefill_tokens_ = 1;
+  Start(/*max_rows=*/3, /*max_waiting=*/64);
+  std::vector<std::unique_ptr<Reader>> readers;
+  std::vector<SequenceId> ids;
+  for (uint32_t i = 0; i < 30; ++i) {
+    DecodeJob job = Job(20);
+    job.prompt.assign(i % 3 == 0 ? 1 : 10 + i, 7);
+    readers.push_back(std::make_unique<Reader>(20));
+    ids.push_back(Submit(std::move(job), *readers.back()));
+    if (i % 5 == 4) engine_->Cancel(ids.back());
+  }
+  for (uint32_t i = 0; i < 30; ++i) {
+    const StreamEnd& end = readers[i]->WaitEnd();
+    if (i % 5 == 4) {
+      EXPECT_TRUE(end.status.ok() || absl::IsCancelled(end.status)) << end.status;
+    } else {
+      EXPECT_EQ(readers[i]->tokens.size(), 20u);
+    }
+  }
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, AFailedChunkOfItsOwnLosesTheDevice) {
+  prefills_itself_ = true;
+  state_.fail_chunk = 1;
+  Start();
+  Reader reader(5);
+  Submit(Job(5), reader);
+  EXPECT_TRUE(absl::IsUnavailable(reader.WaitEnd().status));
+  EXPECT_TRUE(WaitReport([](const WorkerReport& report) { return !report.ready; }));
 }
 
 TEST_F(DecodeEngineTest, StoppingFailsWhatIsLeft) {

@@ -67,5 +67,18 @@ TEST(CheckJobTest, CountsPagesOfBothGroups) {
   EXPECT_EQ(WindowPagesOf(job, Limits()), WindowPagesFor(503, 64, 128));
 }
 
+TEST(IsInlineTest, OnlyPromptsUpToTheLimitAreInlineAndTheirRingIsShorter) {
+  JobLimits limits = Limits();
+  DecodeJob job = Job();
+  job.max_tokens = 300;
+  EXPECT_FALSE(IsInline(job, limits));
+  const uint32_t with_prefill = WindowPagesOf(job, limits);
+  limits.inline_prefill_tokens = 3;
+  EXPECT_TRUE(IsInline(job, limits));
+  EXPECT_LT(WindowPagesOf(job, limits), with_prefill);
+  job.prompt.push_back(4);
+  EXPECT_FALSE(IsInline(job, limits));
+}
+
 }  // namespace
 }  // namespace baton

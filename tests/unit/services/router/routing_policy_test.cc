@@ -49,6 +49,18 @@ TEST(ChooseRouteTest, OrdersPrefillWorkersByQueuedTokens) {
   EXPECT_THAT(Choose(workers)->prefill, ElementsAre("p3", "p2", "p1"));
 }
 
+TEST(ChooseRouteTest, ADecodeWorkerThatPrefillsItselfNeedsNoOther) {
+  std::vector<WorkerView> workers = {Decode("d")};
+  EXPECT_EQ(LongestContext(workers), 0u);
+  workers[0].report.prefills_itself = true;
+  EXPECT_EQ(LongestContext(workers), 1000u);
+  workers.push_back(Prefill("p"));
+  const auto route = Choose(workers);
+  ASSERT_TRUE(route.ok()) << route.status();
+  EXPECT_EQ(route->decode, "d");
+  EXPECT_TRUE(route->prefill.empty());
+}
+
 TEST(ChooseRouteTest, PairsOnlyEqualModels) {
   std::vector<WorkerView> workers = {Decode("d1"), Decode("d2"), Prefill("p1"), Prefill("p2")};
   workers[0].report.model_fingerprint = 7;

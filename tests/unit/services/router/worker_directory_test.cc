@@ -87,5 +87,16 @@ TEST_F(WorkerDirectoryTest, CountsRequestsInFlight) {
   EXPECT_EQ(View("d", start_).in_flight, 0u);
 }
 
+TEST_F(WorkerDirectoryTest, ARouteWithoutPrefillBurdensDecodeAlone) {
+  directory_.OnReport("d", Ready(), start_);
+  const Route route{.decode = "d"};
+  directory_.Begin(route, 100);
+  EXPECT_EQ(View("d", start_).in_flight, 1u);
+  EXPECT_EQ(View("p", start_).in_flight, 0u);
+  directory_.EndPrefill(route, 100);
+  directory_.End(route);
+  EXPECT_EQ(View("d", start_).in_flight, 0u);
+}
+
 }  // namespace
 }  // namespace baton
