@@ -28,6 +28,8 @@ ABSL_FLAG(int, window_keys, 0,
 ABSL_FLAG(
     int, chunk_tokens, 0,
     "longest chunk; a lease with a small ring shortens it; 0 = 512 on the CPU, 8192 on a GPU");
+ABSL_FLAG(uint32_t, pack_tokens, 2048,
+          "waiting prompts join another's last chunk up to so many tokens, on a GPU; 0 = never");
 ABSL_FLAG(uint32_t, max_waiting, 256, "prompts that may wait");
 ABSL_FLAG(int, max_staged_tokens, 0,
           "longest prompt for a decode worker on another GPU; 0 = the model's longest");
@@ -97,6 +99,7 @@ absl::Status StartEngine(PrefillProcess& process) {
   spdlog::info("msg=\"prefill\" chunk_tokens={}", options.runner->max_chunk_tokens());
   options.metrics = &process.prefill_metrics;
   options.vocab_size = static_cast<uint32_t>(process.backend->config().vocab);
+  options.pack_tokens = absl::GetFlag(FLAGS_pack_tokens);
   options.max_waiting = absl::GetFlag(FLAGS_max_waiting);
   options.chunk_delay = std::chrono::milliseconds(absl::GetFlag(FLAGS_test_chunk_delay_ms));
   options.identity = {
@@ -127,6 +130,7 @@ absl::Status CheckFlags() {
   return CheckFlagRanges(
       {{"window_keys", absl::GetFlag(FLAGS_window_keys), 0, INT32_MAX},
        {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 0, INT32_MAX},
+       {"pack_tokens", absl::GetFlag(FLAGS_pack_tokens), 0, INT32_MAX},
        {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 0, INT32_MAX},
        {"test_chunk_delay_ms", absl::GetFlag(FLAGS_test_chunk_delay_ms), 0, 3'600'000}});
 }

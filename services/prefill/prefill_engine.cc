@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/log.h"
 
 namespace baton {
@@ -86,7 +87,9 @@ absl::StatusOr<uint64_t> PrefillEngine::Submit(PrefillJob job) {
 void PrefillEngine::Cancel(uint64_t job_id) {
   {
     std::lock_guard lock(mutex_);
-    if (running_ != nullptr && running_->id == job_id) running_->cancelled = true;
+    for (Entry* entry : running_) {
+      if (entry->id == job_id) entry->cancelled = true;
+    }
     for (const auto& entry : waiting_) {
       if (entry->id == job_id) entry->cancelled = true;
     }
@@ -103,8 +106,11 @@ void PrefillEngine::Revoke(const std::string& arena, uint64_t lease_id,
     std::lock_guard lock(mutex_);
     options_.metrics->leases_revoked.Increment();
     if (!ledger_.Revoke(arena, lease_id)) {
-      // Live: it is the one that runs, or it waits and is answered without a write.
-      Entry* live = running_ != nullptr && matches(*running_) ? running_ : nullptr;
+      // Live: it runs, or it waits and is answered without a write.
+      Entry* live = nullptr;
+      for (Entry* entry : running_) {
+        if (matches(*entry)) live = entry;
+      }
       for (const auto& entry : waiting_) {
         if (matches(*entry)) live = entry.get();
       }
@@ -137,11 +143,16 @@ void PrefillEngine::Run() {
       if (next == waiting_.end()) next = waiting_.begin();
       entry = std::move(*next);
       waiting_.erase(next);
-      running_ = entry.get();
+      running_ = {entry.get()};
     }
     Report();
-    absl::StatusOr<PrefillResult> result = Compute(*entry);
-    Finish(std::move(entry), std::move(result));
+    std::vector<std::unique_ptr<Entry>> riders;
+    const absl::Status status = Compute(*entry, riders);
+    riders.insert(riders.begin(), std::move(entry));
+    for (auto& done : riders) {
+      absl::StatusOr<PrefillResult> result = status.ok() ? MakeResult(*done) : status;
+      Finish(std::move(done), std::move(result));
+    }
     Report();
   }
 }
@@ -152,7 +163,7 @@ void PrefillEngine::Finish(std::unique_ptr<Entry> entry, absl::StatusOr<PrefillR
     std::lock_guard lock(mutex_);
     ledger_.End(entry->job.lease.arena_incarnation, entry->job.lease.lease_id);
     queued_prompt_tokens_ -= entry->job.prompt.size();
-    running_ = nullptr;
+    std::erase(running_, entry.get());
     on_revoked = std::move(entry->on_revoked);
   }
   options_.runner->EndSequence(entry->id);
@@ -180,51 +191,105 @@ absl::Status PrefillEngine::MayGoOn(const Entry& entry) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PrefillResult> PrefillEngine::Compute(Entry& entry) {
+void PrefillEngine::StartPrompt(Entry& entry) const {
+  entry.started = Clock::now();
+  entry.begin = static_cast<int>(entry.job.lease.write_begin);
+  entry.pages = entry.job.lease.pages.Table();
+}
+
+int PrefillEngine::NextChunkTokens(const Entry& entry) const {
   const PrefillJob& job = entry.job;
-  const Clock::time_point started = Clock::now();
-  const KvPageTable pages = job.lease.pages.Table();
-  const auto end = static_cast<int>(job.prompt.size());
-  const int longest =
-      std::min(options_.runner->max_chunk_tokens(),
-               static_cast<int>(std::min<uint32_t>(
-                   MaxChunkTokens(job.lease, job.arena->descriptor()), job.lease.write_end)));
-  std::optional<SampledToken> first;
-  for (int begin = static_cast<int>(job.lease.write_begin); begin < end;) {
-    if (options_.chunk_delay.count() > 0) std::this_thread::sleep_for(options_.chunk_delay);
-    if (absl::Status status = MayGoOn(entry); !status.ok()) return status;
-    const int count = std::min(longest, end - begin);
-    const Clock::time_point chunk_started = Clock::now();
-    absl::StatusOr<std::optional<SampledToken>> sampled = options_.runner->RunChunk(
-        {.sequence_id = entry.id,
-         .tokens = absl::MakeConstSpan(job.prompt)
-                       .subspan(static_cast<size_t>(begin), static_cast<size_t>(count)),
-         .begin = begin,
-         .pages = &pages,
-         .kv_base = job.arena->base(),
-         .layout = &job.arena->layout(),
-         .on_peer_device = job.arena->on_peer_device(),
-         .sample = begin + count == end,
-         .sampling = job.sampling});
-    CountTransfer();
-    if (!sampled.ok()) return sampled.status();
-    options_.metrics->chunks.Increment();
-    options_.metrics->chunk_seconds.Observe(Seconds(Clock::now() - chunk_started));
-    first = *sampled;
-    begin += count;
+  const auto longest = static_cast<int>(
+      std::min<uint32_t>(MaxChunkTokens(job.lease, job.arena->descriptor()), job.lease.write_end));
+  return std::min({options_.runner->max_chunk_tokens(), longest,
+                   static_cast<int>(job.prompt.size()) - entry.begin});
+}
+
+PrefillChunk PrefillEngine::NextChunk(const Entry& entry) const {
+  const PrefillJob& job = entry.job;
+  const auto begin = static_cast<size_t>(entry.begin);
+  const auto count = static_cast<size_t>(NextChunkTokens(entry));
+  return {.sequence_id = entry.id,
+          .tokens = absl::MakeConstSpan(job.prompt).subspan(begin, count),
+          .begin = entry.begin,
+          .pages = &entry.pages,
+          .kv_base = job.arena->base(),
+          .layout = &job.arena->layout(),
+          .on_peer_device = job.arena->on_peer_device(),
+          .sample = begin + count == job.prompt.size(),
+          .sampling = job.sampling};
+}
+
+// Whole prompts only: a long one would hold up the head's answer for no gain.
+std::vector<std::unique_ptr<PrefillEngine::Entry>> PrefillEngine::TakeRiders(const Entry& head) {
+  std::vector<std::unique_ptr<Entry>> riders;
+  const int most = options_.runner->max_packed_prompts();
+  int room = std::min(static_cast<int>(options_.pack_tokens), options_.runner->max_chunk_tokens()) -
+             NextChunkTokens(head);
+  std::lock_guard lock(mutex_);
+  for (auto& candidate : waiting_) {
+    if (static_cast<int>(riders.size()) + 1 >= most) break;
+    if (candidate->cancelled || candidate->job.arena != head.job.arena) continue;
+    StartPrompt(*candidate);
+    const int left = static_cast<int>(candidate->job.prompt.size()) - candidate->begin;
+    if (left > room || NextChunkTokens(*candidate) < left) continue;
+    room -= left;
+    running_.push_back(candidate.get());
+    riders.push_back(std::move(candidate));
   }
+  std::erase(waiting_, nullptr);
+  return riders;
+}
+
+absl::Status PrefillEngine::RunChunk(const std::vector<Entry*>& entries) {
+  std::vector<PrefillChunk> chunks;
+  for (const Entry* entry : entries) chunks.push_back(NextChunk(*entry));
+  const Clock::time_point started = Clock::now();
+  absl::StatusOr<std::vector<std::optional<SampledToken>>> sampled =
+      options_.runner->RunChunks(chunks);
+  CountTransfer();
+  if (!sampled.ok()) return sampled.status();
+  options_.metrics->chunks.Increment();
+  options_.metrics->packed_prompts.Increment(static_cast<double>(entries.size() - 1));
+  options_.metrics->chunk_seconds.Observe(Seconds(Clock::now() - started));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i]->first = (*sampled)[i];
+    entries[i]->begin += static_cast<int>(chunks[i].tokens.size());
+  }
+  return absl::OkStatus();
+}
+
+// All of the head's chunks; the riders of its last one are done as well.
+absl::Status PrefillEngine::Compute(Entry& head, std::vector<std::unique_ptr<Entry>>& riders) {
+  StartPrompt(head);
+  const auto end = static_cast<int>(head.job.prompt.size());
+  while (head.begin < end) {
+    if (options_.chunk_delay.count() > 0) std::this_thread::sleep_for(options_.chunk_delay);
+    BATON_RETURN_IF_ERROR(MayGoOn(head));
+    std::vector<Entry*> entries = {&head};
+    if (head.begin + NextChunkTokens(head) == end) {
+      riders = TakeRiders(head);
+      for (const auto& rider : riders) entries.push_back(rider.get());
+    }
+    BATON_RETURN_IF_ERROR(RunChunk(entries));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PrefillResult> PrefillEngine::MakeResult(const Entry& entry) {
   // A lease that was revoked during the last chunk is not worth an OK: its owner has given it up.
   if (absl::Status status = MayGoOn(entry); absl::IsAborted(status)) return status;
-  if (!first) return absl::InternalError("the runner sampled no first token");
+  if (!entry.first) return absl::InternalError("the runner sampled no first token");
+  const PrefillJob& job = entry.job;
   const Clock::time_point ended = Clock::now();
   const uint64_t written = KvBytes(job.arena->layout(), job.prompt.size() - job.lease.write_begin);
   options_.metrics->prompt_tokens.Increment(static_cast<double>(job.prompt.size()));
-  options_.metrics->queue_seconds.Observe(Seconds(started - entry.arrived));
-  options_.metrics->compute_seconds.Observe(Seconds(ended - started));
+  options_.metrics->queue_seconds.Observe(Seconds(entry.started - entry.arrived));
+  options_.metrics->compute_seconds.Observe(Seconds(ended - entry.started));
   options_.metrics->kv_bytes.Increment(static_cast<double>(written));
-  return PrefillResult{.first = *first,
-                       .queue_ms = Seconds(started - entry.arrived) * 1e3,
-                       .compute_ms = Seconds(ended - started) * 1e3,
+  return PrefillResult{.first = *entry.first,
+                       .queue_ms = Seconds(entry.started - entry.arrived) * 1e3,
+                       .compute_ms = Seconds(ended - entry.started) * 1e3,
                        .kv_bytes_written = written};
 }
 
@@ -250,7 +315,7 @@ void PrefillEngine::Report() {
   report.max_waiting = options_.max_waiting;
   {
     std::lock_guard lock(mutex_);
-    report.running = running_ != nullptr ? 1 : 0;
+    report.running = static_cast<uint32_t>(running_.size());
     report.waiting = static_cast<uint32_t>(waiting_.size());
     report.queued_prompt_tokens = queued_prompt_tokens_;
   }

@@ -1,4 +1,5 @@
-// PrefillEngine: computes prompts into leased pages, one after the other in order of arrival. One
+// PrefillEngine: computes prompts into leased pages, one after the other in order of arrival; short
+// ones ride in the last chunk of the one before them, where the runner packs prompts. One
 // owner thread runs the PrefillRunner; between chunks it looks whether the lease was revoked or the
 // call cancelled. It keeps nothing of a prompt once it has answered.
 //
@@ -12,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +52,9 @@ struct PrefillEngineOptions {
   PrefillMetrics* metrics = nullptr;
   uint32_t vocab_size = 0;
   uint32_t max_waiting = 256;
+  // Waiting prompts of the same arena join another's last chunk while it stays within this many
+  // tokens; 0: none does.
+  uint32_t pack_tokens = 0;
   // Test hook: sleeps before each chunk, so that a test can act in the middle of a prompt.
   std::chrono::milliseconds chunk_delay{0};
   WorkerReport identity;
@@ -81,6 +86,10 @@ class PrefillEngine {
     uint64_t id = 0;
     PrefillJob job;
     Clock::time_point arrived;
+    Clock::time_point started;
+    int begin = 0;  // Tokens done.
+    KvPageTable pages;
+    std::optional<SampledToken> first;
     bool cancelled = false;                         // Guarded by mutex_.
     std::vector<std::function<void()>> on_revoked;  // Guarded by mutex_.
   };
@@ -88,7 +97,13 @@ class PrefillEngine {
   absl::Status CheckJob(const PrefillJob& job) const;
   void Run();
   void Finish(std::unique_ptr<Entry> entry, absl::StatusOr<PrefillResult> result);
-  absl::StatusOr<PrefillResult> Compute(Entry& entry);
+  absl::Status Compute(Entry& head, std::vector<std::unique_ptr<Entry>>& riders);
+  void StartPrompt(Entry& entry) const;
+  int NextChunkTokens(const Entry& entry) const;
+  PrefillChunk NextChunk(const Entry& entry) const;
+  std::vector<std::unique_ptr<Entry>> TakeRiders(const Entry& head);
+  absl::Status RunChunk(const std::vector<Entry*>& entries);
+  absl::StatusOr<PrefillResult> MakeResult(const Entry& entry);
   absl::Status MayGoOn(const Entry& entry);
   void CountTransfer();
   void Report();
@@ -99,7 +114,7 @@ class PrefillEngine {
   std::mutex mutex_;  // Guards all below.
   std::condition_variable work_;
   std::deque<std::unique_ptr<Entry>> waiting_;
-  Entry* running_ = nullptr;
+  std::vector<Entry*> running_;
   LeaseLedger ledger_;
   uint64_t next_id_ = 1;
   uint64_t queued_prompt_tokens_ = 0;

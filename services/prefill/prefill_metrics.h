@@ -21,6 +21,8 @@ struct PrefillMetrics {
             metrics.AddCounter({"requests_aborted_total", "Prefill calls cancelled or revoked."})),
         prompt_tokens(metrics.AddCounter({"prompt_tokens_total", "Prompt tokens computed."})),
         chunks(metrics.AddCounter({"prefill_chunks_total", "Chunks computed."})),
+        packed_prompts(metrics.AddCounter(
+            {"packed_prompts_total", "Prompts computed within another one's chunk."})),
         chunk_seconds(metrics.AddHistogram({"prefill_chunk_seconds", "Time of one chunk."},
                                            LatencyBuckets())),
         queue_seconds(metrics.AddHistogram({"request_queue_seconds", "Waiting for the engine."},
@@ -56,6 +58,7 @@ struct PrefillMetrics {
   prometheus::Counter& aborted;
   prometheus::Counter& prompt_tokens;
   prometheus::Counter& chunks;
+  prometheus::Counter& packed_prompts;
   prometheus::Histogram& chunk_seconds;
   prometheus::Histogram& queue_seconds;
   prometheus::Histogram& compute_seconds;

@@ -81,6 +81,33 @@ class PushingRunner final : public PrefillRunner {
   KvTransferStats transfer_;
 };
 
+// Waits before each chunk, and takes three prompts at once.
+class PackingRunner final : public PrefillRunner {
+ public:
+  PackingRunner(Gate* gate, std::vector<std::vector<int>>* packs) : gate_(gate), packs_(packs) {}
+  int max_chunk_tokens() const override { return 64; }
+  int max_packed_prompts() const override { return 3; }
+  absl::StatusOr<std::optional<SampledToken>> RunChunk(const PrefillChunk& chunk) override {
+    return (*RunChunks({&chunk, 1}))[0];
+  }
+  absl::StatusOr<std::vector<std::optional<SampledToken>>> RunChunks(
+      absl::Span<const PrefillChunk> chunks) override {
+    std::vector<std::optional<SampledToken>> results;
+    packs_->emplace_back();
+    for (const PrefillChunk& chunk : chunks) {
+      packs_->back().push_back(static_cast<int>(chunk.tokens.size()));
+      results.push_back(chunk.sample ? std::optional<SampledToken>({.token = chunk.begin})
+                                     : std::nullopt);
+    }
+    gate_->Pass();
+    return results;
+  }
+
+ private:
+  Gate* const gate_;
+  std::vector<std::vector<int>>* const packs_;
+};
+
 class PrefillEngineTest : public testing::Test {
  protected:
   using Result = absl::StatusOr<PrefillResult>;
@@ -224,6 +251,53 @@ TEST_F(PrefillEngineTest, CountsWhatItsRunnerPushesAndEndsEachSequenceOnce) {
   EXPECT_EQ(metrics_.kv_exposed_seconds.Collect().histogram.sample_count, 3u);
   EXPECT_EQ(seen.chunks, (std::vector<uint64_t>{1, 1, 2, 2, 2}));
   EXPECT_EQ(seen.ended, (std::vector<uint64_t>{1, 2}));
+}
+
+TEST_F(PrefillEngineTest, WaitingPromptsRideInTheLastChunkOfTheOneBefore) {
+  std::vector<std::vector<int>> packs;
+  engine_ = std::make_unique<PrefillEngine>(
+      PrefillEngineOptions{.runner = std::make_unique<PackingRunner>(&gate_, &packs),
+                           .metrics = &metrics_,
+                           .vocab_size = 1000,
+                           .pack_tokens = 50});
+  std::vector<std::future<Result>> results(6);
+  const std::vector<uint32_t> lengths = {90, 20, 60, 10, 9, 8};
+  ASSERT_TRUE(Submit(Job(lengths[0]), &results[0]).ok());
+  ASSERT_TRUE(gate_.WaitChunks(1));
+  for (size_t i = 1; i < lengths.size(); ++i) {
+    ASSERT_TRUE(Submit(Job(lengths[i]), &results[i]).ok());
+  }
+  gate_.Allow(100);
+  for (auto& result : results) EXPECT_TRUE(result.get().ok());
+  engine_.reset();
+  // 26 of the first are left: 20 ride with it, 60 do not fit, 10 do not either. The 60 take a chunk
+  // of their own that has no room, then the rest go together.
+  EXPECT_EQ(packs, (std::vector<std::vector<int>>{{64}, {26, 20}, {60}, {10, 9, 8}}));
+  EXPECT_EQ(metrics_.packed_prompts.Value(), 3);
+}
+
+TEST_F(PrefillEngineTest, ARevokedRiderIsConfirmedAfterItsChunkAndItsHeadIsServed) {
+  std::vector<std::vector<int>> packs;
+  engine_ = std::make_unique<PrefillEngine>(
+      PrefillEngineOptions{.runner = std::make_unique<PackingRunner>(&gate_, &packs),
+                           .metrics = &metrics_,
+                           .vocab_size = 1000,
+                           .pack_tokens = 64});
+  std::future<Result> first, head, rider;
+  ASSERT_TRUE(Submit(Job(10), &first).ok());
+  ASSERT_TRUE(gate_.WaitChunks(1));
+  PrefillJob job = Job(12);
+  const uint64_t lease_id = job.lease.lease_id;
+  ASSERT_TRUE(Submit(Job(11), &head).ok());
+  ASSERT_TRUE(Submit(std::move(job), &rider).ok());
+  gate_.Allow(1);
+  ASSERT_TRUE(gate_.WaitChunks(2));
+  const std::future<void> confirmed = Revoke(lease_id);
+  EXPECT_FALSE(Ready(confirmed)) << "its chunk is being written";
+  gate_.Allow(1);
+  confirmed.wait();
+  EXPECT_TRUE(absl::IsAborted(rider.get().status()));
+  EXPECT_TRUE(head.get().ok());
 }
 
 TEST_F(PrefillEngineTest, StoppingEndsEveryJob) {
