@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Puts one load on two stacks, one after the other, and prints both and their ratio:
+"""Puts the same loads on two stacks, one after the other, and prints both and their ratio:
 
     tests/bench/serve_compare.py --model=DIR [--bin=build/bin] [--backend=cpu|cuda] [--pair=processes|one-gpu|two-gpu]
-                                 [--decode=FLAG=VALUE ...] [--prefill=FLAG=VALUE ...] [-- FLAGS OF baton bench serve]
+                                 [--decode=FLAG=VALUE ...] [--prefill=FLAG=VALUE ...] [-- FLAGS OF baton bench serve] ...
 
 pair: prefill and decode in processes of their own, started plainly or by deploy/local/one-gpu or two-gpu.
 self: the decode process computes prompts itself, between its steps (--prefill=self).
-Without flags of its own the load is 8 steady rows beside prompts of 2K to 32K tokens, for a large model.
+Each -- begins another load. Without any there is one: 8 steady rows beside prompts of 2K to 32K tokens, for a
+large model.
 """
 
 import argparse
@@ -36,10 +37,12 @@ ROWS = [("output tokens/s", ("output_throughput",)), ("time to first token, mean
 
 
 def arguments():
-    own, load = sys.argv[1:], []
-    if "--" in own:
-        load = own[own.index("--") + 1:]
-        own = own[:own.index("--")]
+    groups = [[]]
+    for argument in sys.argv[1:]:
+        if argument == "--":
+            groups.append([])
+        else:
+            groups[-1].append(argument)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
@@ -49,7 +52,7 @@ def arguments():
     parser.add_argument("--prefill", action="append", default=[], metavar="FLAG=VALUE")
     parser.add_argument("--logs", default=None)
     parser.add_argument("--start-seconds", type=int, default=300)
-    return parser.parse_args(own), load or LOAD
+    return parser.parse_args(groups[0]), groups[1:] or [LOAD]
 
 
 class Stack:
@@ -79,6 +82,7 @@ class Stack:
         decode = ["--" + flag for flag in self.options.decode]
         prefill = ["--" + flag for flag in self.options.prefill]
         if self.options.pair != "processes":
+            link_programs(self.options.bin)
             script = [os.path.join(ROOT, "deploy/local", self.options.pair), "--model=" + self.options.model]
             script += ["--decode:" + flag for flag in self.options.decode]
             script += ["--prefill:" + flag for flag in self.options.prefill]
@@ -92,6 +96,14 @@ class Stack:
         owner = self.service("decode", ["--backend=" + self.options.backend, "--prefill=self"] +
                              ["--" + flag for flag in self.options.decode])
         return self.service("router", [f"--decode-workers={owner}"])
+
+
+def link_programs(programs):
+    """deploy/local's scripts look for them in build/bin."""
+    place = os.path.join(ROOT, "build/bin")
+    if not os.path.exists(place):
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.symlink(programs, place)
 
 
 def stop(process):
@@ -118,18 +130,22 @@ def meet(baton, router, limit_s):
         time.sleep(0.1)
 
 
-def measure(options, name, load):
+def measure(options, name, loads):
+    """The reports of all loads on the stack."""
     with contextlib.ExitStack() as stack:
         processes = Stack(options, name, stack)
         router = processes.serve_pair() if name == "pair" else processes.serve_self()
         baton = os.path.join(options.bin, "baton")
         meet(baton, router, options.start_seconds)
-        bench = subprocess.run([baton, "bench", "serve", "--router=" + router, "--json"] + load, check=False,
-                               stdout=subprocess.PIPE, text=True)
-        if bench.returncode != 0:
-            raise SystemExit(f"{name}: baton bench serve ended with {bench.returncode}: {bench.stdout}")
-        print(f"{name}: {bench.stdout.strip()}", flush=True)
-        return json.loads(bench.stdout)
+        reports = []
+        for load in loads:
+            bench = subprocess.run([baton, "bench", "serve", "--router=" + router, "--json"] + load, check=False,
+                                   stdout=subprocess.PIPE, text=True)
+            if bench.returncode != 0:
+                raise SystemExit(f"{name}: baton bench serve ended with {bench.returncode}: {bench.stdout}")
+            print(f"{name}: {bench.stdout.strip()}", flush=True)
+            reports.append(json.loads(bench.stdout))
+        return reports
 
 
 def value(report, path):
@@ -140,19 +156,24 @@ def value(report, path):
     return report
 
 
-def main():
-    options, load = arguments()
-    options.model = os.path.abspath(options.model)
-    options.bin = os.path.abspath(options.bin)
-    options.logs = os.path.abspath(options.logs) if options.logs else tempfile.mkdtemp(prefix="serve-compare-")
-    reports = [measure(options, name, load) for name in ("pair", "self")]
-    print(f"\n{reports[0]['load']}\n{'':<32}{'pair':>12}{'self':>12}{'self / pair':>13}")
+def show(pair_report, self_report):
+    print(f"\n{pair_report['load']}\n{'':<32}{'pair':>12}{'self':>12}{'self / pair':>13}")
     for name, path in ROWS:
-        pair, alone = (value(report, path) for report in reports)
+        pair, alone = value(pair_report, path), value(self_report, path)
         if pair is None or alone is None:
             continue
         ratio = f"{alone / pair:13.2f}" if pair else f"{'':>13}"
         print(f"{name:<32}{pair:12.2f}{alone:12.2f}{ratio}")
+
+
+def main():
+    options, loads = arguments()
+    options.model = os.path.abspath(options.model)
+    options.bin = os.path.abspath(options.bin)
+    options.logs = os.path.abspath(options.logs) if options.logs else tempfile.mkdtemp(prefix="serve-compare-")
+    reports = [measure(options, name, loads) for name in ("pair", "self")]
+    for pair, alone in zip(*reports):
+        show(pair, alone)
     return 0
 
 

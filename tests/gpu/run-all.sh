@@ -67,7 +67,7 @@ step failures 120 env BATON_TEST_BACKEND=cuda "$bin/system_failure"
 step one-gpu 120 python3 "$root/tests/gpu/serve_local.py" one-gpu "$bin" "$logs" --model="$nano" --tokens=3000
 if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
   step two-gpu 120 python3 "$root/tests/gpu/serve_local.py" two-gpu "$bin" "$logs" --model="$nano" --tokens=3000
-  step bench-push 120 "$bin/prefill_bench" --lengths 2048,8192,32768 --push auto
+  step bench-push 120 "$bin/push_bench" --push auto
 fi
 step bench-decode-nano 60 "$bin/baton" bench decode --model="$nano" --context=512
 step bench-decode 200 "$bin/baton" bench decode --batch=1,8,32 --baseline
@@ -96,8 +96,12 @@ step baseline-north-4 120 "$bin/baton" bench decode --model="$memory/north4" --b
 rm -rf "$memory/north4"
 step make-checkpoint 200 "$root/tests/gpu/make_checkpoint.py" "$memory/north"
 step load-north 120 "$bin/load_bench" "$memory/north" 2
+one_gpu=(--model="$memory/north" --backend=cuda --pair=one-gpu --bin="$bin" --logs="$logs/serve-compare")
+step serve-compare 400 python3 "$root/tests/bench/serve_compare.py" "${one_gpu[@]}"
 rm -rf "$memory/north"
-step bench-prefill 150 "$bin/prefill_bench"
+step bench-prefill 150 "$bin/baton" bench prefill
+step bench-prefill-pinned 100 "$bin/baton" bench prefill --lengths=8192 --pinned
+step bench-prefill-packed 100 "$bin/baton" bench prefill --lengths=32768 --pack=2048 --stages
 
 printf '\n%-22s %8s  %s\n' step seconds result
 failed=0

@@ -1,10 +1,9 @@
-// Measures the GPU prefill engine at North Mini Code's geometry with random weights.
-//   prefill_bench [--lengths 512,1024,...] [--chunk 8192] [--pack 2048] [--pinned 0|1]
-//                 [--attention wgmma|mma] [--repeats 3] [--layers 49]
-// Prints tokens/s by prompt length, the share of 790 TFLOP/s, and device time by kind of work.
-// `--pack N` fills the chunk with prompts of N tokens instead of one long prompt.
-// `--push engine|kernel|auto` pushes K/V to an arena on GPU 1 under compute, and compares with K/V
-// written in place on GPU 0; `--shuffle 1` scatters that arena's pages, as after hours of use.
+// Measures prefill whose K/V goes to an arena on GPU 1 under compute, beside K/V written in place
+// on GPU 0, at North Mini Code's geometry with random weights (`baton bench prefill` measures
+// prefill itself):
+//   push_bench [--push engine|kernel|auto] [--shuffle 0|1] [--lengths 2048,8192,...] [--chunk 8192]
+//              [--repeats 3] [--layers 49]
+// `--shuffle 1` scatters the other arena's pages, as after hours of use.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -12,13 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/prefill/chunk_cost.h"
 #include "kernels/cuda/prefill/prefill_engine.h"
 #include "tests/gpu/prefill/gpu_case.h"
 #include "tests/gpu/prefill/paged_arena.h"
@@ -26,15 +23,11 @@
 namespace baton::prefill {
 namespace {
 
-constexpr double kMatrixRate = 790e12;  // What a large bf16 product reaches on this GPU.
-
 struct BenchOptions {
-  std::vector<int> lengths = {512, 1024, 2048, 4096, 8192, 16384, 32768};
+  std::vector<int> lengths = {2048, 8192, 32768};
   int chunk = 8192;
-  int pack = 0;
   int repeats = 3;
   int layers = 49;
-  bool push = false;
   bool shuffle = false;
   PrefillEngineOptions engine;
 };
@@ -45,7 +38,7 @@ struct Bench {
   std::shared_ptr<const PrefillWeights> weights;
   KvLayout layout;
   std::unique_ptr<DeviceArray<std::byte>> arena;
-  std::unique_ptr<DeviceArray<std::byte>> peer_arena;  // On GPU 1, with --push.
+  std::unique_ptr<DeviceArray<std::byte>> peer_arena;  // On GPU 1.
 };
 
 // `count` prompts of `length` tokens, each on pages of its own.
@@ -110,58 +103,13 @@ void RunLoad(PrefillEngine& engine, const Bench& bench, const Load& load, bool p
   flush();
 }
 
-double OperationsOf(const Bench& bench, const Load& load, ChunkWork* total) {
-  for (size_t i = 0; i < load.pages.size(); ++i) {
-    const CostSegment whole{0, load.length};
-    const ChunkWork work = CountChunkWork(bench.config, {&whole, 1});
-    total->matrix_operations += work.matrix_operations;
-    total->attention_operations += work.attention_operations;
-  }
-  return total->operations();
-}
-
-void PrintStages(PrefillEngine& engine, const ChunkWork& work, double runs) {
-  double total = 0;
-  for (const double seconds : engine.timer().seconds()) total += seconds;
-  for (int i = 0; i < kStageCount; ++i) {
-    const double seconds = engine.timer().seconds()[i] / runs;
-    std::printf("      %-10s %8.3f ms %5.1f %%", StageName(static_cast<Stage>(i)), seconds * 1e3,
-                100 * seconds * runs / total);
-    if (static_cast<Stage>(i) == Stage::kAttention) {
-      std::printf("  %.0f TFLOP/s", work.attention_operations / seconds * 1e-12);
-    }
-    std::printf("\n");
-  }
-  double matrix = 0;
-  for (const Stage stage : {Stage::kQkv, Stage::kOutput, Stage::kGateUp, Stage::kDown}) {
-    matrix += engine.timer().seconds()[static_cast<int>(stage)] / runs;
-  }
-  std::printf("      products %.3f ms, %.0f TFLOP/s\n", matrix * 1e3,
-              work.matrix_operations / matrix * 1e-12);
-}
-
-std::unique_ptr<PrefillEngine> MakeEngine(const Bench& bench, bool time_stages) {
+std::unique_ptr<PrefillEngine> MakeEngine(const Bench& bench) {
   PrefillEngineOptions options = bench.options.engine;
   options.max_chunk_tokens = bench.options.chunk;
   options.max_segments = 64;
-  options.time_stages = time_stages;
   auto engine = PrefillEngine::Create(bench.config, bench.weights, options);
   MUST(engine.status());
   return std::move(*engine);
-}
-
-// Median seconds of the load, after one run to warm up.
-double MedianSeconds(PrefillEngine& engine, const Bench& bench, const Load& load, bool push) {
-  RunLoad(engine, bench, load, push);
-  std::vector<double> seconds;
-  for (int i = 0; i < bench.options.repeats; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    RunLoad(engine, bench, load, push);
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
 }
 
 double SecondsOf(PrefillEngine& engine, const Bench& bench, const Load& load, bool push) {
@@ -197,23 +145,6 @@ void MeasurePush(const Bench& bench, PrefillEngine& engine, int length) {
   std::fflush(stdout);
 }
 
-void Measure(const Bench& bench, PrefillEngine& plain, PrefillEngine& timed, int length) {
-  const int count = bench.options.pack > 0 ? std::max(1, length / bench.options.pack) : 1;
-  const Load load = MakeLoad(bench, bench.options.pack > 0 ? bench.options.pack : length, count);
-  ChunkWork work;
-  const double operations = OperationsOf(bench, load, &work);
-  const double median = MedianSeconds(plain, bench, load, false);
-  const double tokens = double(load.length) * count;
-  std::printf("%6d x %-3d tokens: %9.3f ms  %8.0f tokens/s  %4.0f TFLOP/s  %4.1f %% of 790\n",
-              load.length, count, median * 1e3, tokens / median, operations / median * 1e-12,
-              100 * operations / median / kMatrixRate);
-  RunLoad(timed, bench, load);
-  timed.timer().Reset();
-  RunLoad(timed, bench, load);
-  PrintStages(timed, work, 1);
-  std::fflush(stdout);
-}
-
 std::vector<int> ParseList(const std::string& text) {
   std::vector<int> values;
   for (size_t at = 0; at < text.size();) {
@@ -230,19 +161,13 @@ BenchOptions ParseOptions(int argc, char** argv) {
     const std::string name = argv[i], value = argv[i + 1];
     if (name == "--lengths") options.lengths = ParseList(value);
     if (name == "--chunk") options.chunk = std::atoi(value.c_str());
-    if (name == "--pack") options.pack = std::atoi(value.c_str());
     if (name == "--repeats") options.repeats = std::atoi(value.c_str());
     if (name == "--layers") options.layers = std::atoi(value.c_str());
     if (name == "--shuffle") options.shuffle = value == "1";
     if (name == "--push") {
-      options.push = true;
       options.engine.copy_method = value == "engine"   ? KvCopyMethod::kEngine
                                    : value == "kernel" ? KvCopyMethod::kKernel
                                                        : KvCopyMethod::kAuto;
-    }
-    if (name == "--pinned") options.engine.pinned = value == "1";
-    if (name == "--attention") {
-      options.engine.attention = value == "mma" ? AttentionKernel::kMma : AttentionKernel::kWgmma;
     }
   }
   return options;
@@ -268,32 +193,23 @@ void RunBench(const BenchOptions& options) {
   bench.weights = std::move(*weights);
   uint32_t pages = 0, ring = 0;
   for (const int length : options.lengths) {
-    const int one = options.pack > 0 ? options.pack : length;
-    const uint32_t count = options.pack > 0 ? std::max(1, length / options.pack) : 1;
-    pages = std::max(pages, count * FullPagesFor(one));
+    pages = std::max(pages, FullPagesFor(length));
     ring = std::max(
-        ring, count * WindowPagesFor(one, bench.config.window_keys, std::min(one, options.chunk)));
+        ring, WindowPagesFor(length, bench.config.window_keys, std::min(length, options.chunk)));
   }
   std::vector<bool> sliding;
   for (const LayerConfig& layer : bench.config.layers) sliding.push_back(layer.sliding);
   bench.layout = MakeTestLayout({sliding, bench.config.kv_heads, bench.config.head_dim, pages, ring,
                                  bench.config.window_keys});
   bench.arena = std::make_unique<DeviceArray<std::byte>>(bench.layout.total_bytes());
-  if (options.push) MakePeerArena(bench);
-  std::unique_ptr<PrefillEngine> plain = MakeEngine(bench, false);
-  std::unique_ptr<PrefillEngine> timed = MakeEngine(bench, true);
-  std::printf("weights %.1f GB, arena %.1f GB, set up in %.1f s; chunk %d, pinned %d\n",
+  MakePeerArena(bench);
+  std::unique_ptr<PrefillEngine> engine = MakeEngine(bench);
+  std::printf("weights %.1f GB, arena %.1f GB, set up in %.1f s; chunk %d\n",
               bench.weights->size_bytes() * 1e-9, bench.layout.total_bytes() * 1e-9,
               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-              options.chunk, options.engine.pinned ? 1 : 0);
+              options.chunk);
   std::fflush(stdout);
-  for (const int length : options.lengths) {
-    if (options.push) {
-      MeasurePush(bench, *plain, length);
-    } else {
-      Measure(bench, *plain, *timed, length);
-    }
-  }
+  for (const int length : options.lengths) MeasurePush(bench, *engine, length);
 }
 
 }  // namespace
