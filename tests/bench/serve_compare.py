@@ -2,7 +2,8 @@
 """Puts the same loads on two stacks, one after the other, and prints both and their ratio:
 
     tests/bench/serve_compare.py --model=DIR [--bin=build/bin] [--backend=cpu|cuda] [--pair=processes|one-gpu|two-gpu]
-                                 [--decode=FLAG=VALUE ...] [--prefill=FLAG=VALUE ...] [-- FLAGS OF baton bench serve] ...
+                                 [--decode=FLAG=VALUE ...] [--prefill=FLAG=VALUE ...]
+                                 [-- FLAGS OF baton bench serve] ...
 
 pair: prefill and decode in processes of their own, started plainly or by deploy/local/one-gpu or two-gpu.
 self: the decode process computes prompts itself, between its steps (--prefill=self).
