@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # Shared by ./quickstart and ./run-tests; sourced, not run. Messages, packages, steps that stop on Ctrl-C.
 
+# With ccache, a clone in another folder finds what this one has compiled.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 say() { printf '%s\n' "== $*"; }
 
 # Ends the script with a sentence that says what to do.
