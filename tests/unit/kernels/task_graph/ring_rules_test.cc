@@ -91,6 +91,23 @@ TEST(RingRules, AcceptsPagesApartAtNorthMiniCodesSize) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST(RingRules, AcceptsPagesApartWithTheReserveOfEverySlotCount) {
+  for (const NamedConfig& named : SmallConfigs()) {
+    const ModelConfig config = Windowed(named.config);
+    const TaskGraph graph = TaskGraph::Build(config, 5);
+    for (int slots : {3, 4, 6, 8}) {
+      const RingShape ring{.slot_count = slots,
+                           .slot_bytes = 8192,
+                           .reserve = std::min(3, slots - 1),
+                           .kv_apart = true,
+                           .kv_limit = std::max(1, slots - 3)};
+      const auto status =
+          CheckRings(config, graph, {.contexts = {70, 900}, .active_experts = 4}, ring);
+      EXPECT_TRUE(status.ok()) << named.name << ", " << slots << " slots: " << status;
+    }
+  }
+}
+
 TEST(RingRules, RefusesPagesApartThatMayFillTheRing) {
   // The next layer's pages wait for queries that wait for this layer's weights.
   const ModelConfig config = Windowed(GraphConfig(4, 1, SharedExperts::kNone));
