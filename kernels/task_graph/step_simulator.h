@@ -13,18 +13,19 @@
 
 namespace baton {
 
-// Of an H200 at 1980 MHz with 48 KiB in flight a worker (tests/bench/RESULTS.md).
+// Of an H200 at 1980 MHz (tests/bench/RESULTS.md). Latencies and costs are of microbenchmarks with
+// 48 KiB in flight; the rates of consumers are fitted to measured steps.
 struct DeviceConstants {
   double stream_bytes_per_second = 4.55e12;  // All workers together, nothing computed.
   double load_latency_us = 0.55;             // From issue to landing of a chunk, the stream idle.
-  int in_flight_bytes = 49152;               // Of a worker.
+  int in_flight_bytes = 73728;               // Of a worker.
   double publish_us = 1.4;                   // A gpu-scope fence and an add, while streaming.
   double hop_us = 1.2;                       // From the add to a reader that sees it and fences.
   double norm_us = 1.5;                      // x to normalised fragments in shared memory.
   double routing_us = 1.2;                   // Router logits to the layer's list of experts.
   double task_us = 0.35;                     // Every task: barriers, sums over warps, stores.
   // A worker's consumers, bytes of chunks a microsecond, with 8, 16, 24 and 32 rows.
-  std::array<double, 4> consume_bytes_per_us = {23500, 20000, 14000, 11500};
+  std::array<double, 4> consume_bytes_per_us = {28250, 22300, 15000, 12250};
   double launch_us = 4.0;  // Between two steps.
 };
 

@@ -49,9 +49,10 @@ int Run(int context, int workers) {
     const StepLoad load{.contexts = std::vector<int>(point.batch, context),
                         .active_experts = ExpectedDistinctExperts(point.batch, 8, point.pool)};
     // Slots as the kernel has them: fewer and smaller where more rows are kept in shared memory.
-    const RingShape ring = point.batch <= 8    ? RingShape{.slot_count = 7, .slot_bytes = 24576}
-                           : point.batch <= 16 ? RingShape{.slot_count = 5, .slot_bytes = 24576}
-                                               : RingShape{.slot_count = 4, .slot_bytes = 16384};
+    const RingShape ring = point.batch <= 8 ? RingShape{.slot_count = 6, .slot_bytes = 24576}
+                           : point.batch <= 16
+                               ? RingShape{.slot_count = 4, .slot_bytes = 24576}
+                               : RingShape{.slot_count = 3, .slot_bytes = 16384, .reserve = 2};
     const auto predicted = PredictStep(config, graph, load, ring);
     if (!predicted.ok()) {
       std::fprintf(stderr, "decode_simulation: %s\n", predicted.status().ToString().c_str());
