@@ -1,8 +1,8 @@
 #include "kernels/cuda/decode/cuda_decode_runner.h"
 
-#include <atomic>
-
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -20,6 +20,12 @@ namespace baton::cuda {
 namespace {
 
 constexpr uint64_t kSpinsAQuery = 1024;  // Reads of a result between looks at the stream.
+// Steps between clearings of the packets: less than half of the steps whose epochs differ.
+constexpr uint32_t kStepsAClearing = 1u << 20;
+// The grid's own waits all end within a few of its timeouts; a device that has not answered by then
+// is lost.
+constexpr uint64_t kMostStepNs = 60'000'000'000, kMostStepTimeouts = 100;
+static_assert(kStepsAClearing < (uint64_t{1} << 32) / kEpochLayers / 2);
 
 __global__ void ApplyUpdates(RowState* rows, const RowUpdate* updates, int count) {
   for (int i = 0; i < count; ++i) {  // In order: a leave may be followed by a join of its slot.
@@ -68,6 +74,7 @@ absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> CudaDecodeRunner::Create(
 }
 
 CudaDecodeRunner::~CudaDecodeRunner() {
+  if (hung_) return;  // To free its memory would wait for the device.
   if (stream_ != nullptr) cudaStreamSynchronize(stream_);
   for (void* memory : device_memory_) cudaFree(memory);
   for (int i = 0; i < kRing; ++i) {
@@ -127,6 +134,8 @@ absl::Status CudaDecodeRunner::CheckInput(const StepInput& input) const {
       return absl::InvalidArgumentError(
           absl::StrCat("leave: slot: wanted 0 to ", max_rows_ - 1, ", found ", slot));
     }
+    if (leaving[slot])
+      return absl::InvalidArgumentError(absl::StrCat("leave: slot ", slot, " is named twice"));
     leaving[slot] = true;
   }
   if (input.joins.empty()) return absl::OkStatus();
@@ -185,6 +194,7 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
   p.drop_signal_worker = tuning_.drop_signal_worker;
   p.drop_signal_counter = tuning_.drop_signal_counter;
   p.timeout_ns = tuning_.timeout_ns;
+  if (p.step % kStepsAClearing == 0) BATON_RETURN_IF_ERROR(ClearPackets());
   BATON_RETURN_IF_CUDA_ERROR(cudaEventRecord(begin_[entry], stream_));
   BATON_RETURN_IF_CUDA_ERROR(LaunchDecodeStep(p, stream_));
   BATON_RETURN_IF_CUDA_ERROR(cudaEventRecord(end_[entry], stream_));
@@ -228,6 +238,9 @@ std::string CudaDecodeRunner::LostSignals() const {
 absl::Status CudaDecodeRunner::WaitForResults(uint64_t step) {
   const RowResultSlot* results = results_ + step % kRing * kMaxRows;
   const uint64_t wanted = (step - step_base_) * 4;
+  const std::chrono::nanoseconds limit(
+      std::max(kMostStepNs, kMostStepTimeouts * tuning_.timeout_ns));
+  const auto start = std::chrono::steady_clock::now();
   uint64_t spins = 0;
   for (int slot = 0; slot < kMaxRows; ++slot) {
     const volatile uint64_t* tag = &results[slot].tag;
@@ -239,6 +252,12 @@ absl::Status CudaDecodeRunner::WaitForResults(uint64_t step) {
       if (state == cudaSuccess && (*tag & ~uint64_t{3}) != wanted) {
         return absl::InternalError(
             absl::StrCat("decode step ", step, " ended without a result for row ", slot));
+      }
+      if (std::chrono::steady_clock::now() - start > limit) {
+        hung_ = true;
+        return absl::DeadlineExceededError(
+            absl::StrCat("decode step ", step, ": wanted results within ", limit.count() / 1000000,
+                         " ms, found none for row ", slot));
       }
     }
   }
@@ -272,27 +291,37 @@ absl::StatusOr<StepOutput> CudaDecodeRunner::Await() {
   if (sparse > 0) output.distinct_experts /= sparse;
   // The results come from within the kernel: its end follows in a moment, beside the next step.
   BATON_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(end_[entry]));
+  // A worker can learn of an abort, and end the step with results, before the error is written.
+  BATON_RETURN_IF_ERROR(TakeError(step));
   float ms = 0;
   BATON_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&ms, begin_[entry], end_[entry]));
   output.device_seconds = ms * 1e-3;
   return output;
 }
 
+// Packets of the steps before must not pass for those of the steps to come.
+absl::Status CudaDecodeRunner::ClearPackets() {
+  BATON_RETURN_IF_CUDA_ERROR(
+      cudaMemsetAsync(params_.x, kNoPacket, 3 * params_.x_copy_bytes, stream_));
+  return CudaStatus(cudaMemsetAsync(params_.router_logits, kNoPacket,
+                                    3 * params_.router_copy * sizeof(uint64_t), stream_),
+                    "clear packets");
+}
+
+// On the steps' own stream, which does not wait for the default one.
 absl::Status CudaDecodeRunner::ClearDeviceState() {
-  BATON_RETURN_IF_CUDA_ERROR(
-      cudaMemset(params_.counters, 0, graph_counters_ * kCounterStride * sizeof(uint32_t)));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMemset(params_.abort_flag, 0, sizeof(uint32_t)));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMemset(params_.rows, 0, sizeof(RowState)));
-  // Packets of the steps before must not pass for those of the steps to come.
-  BATON_RETURN_IF_CUDA_ERROR(cudaMemset(params_.x, 0, 3 * params_.x_copy_bytes));
-  BATON_RETURN_IF_CUDA_ERROR(
-      cudaMemset(params_.router_logits, 0, 3 * params_.router_copy * sizeof(uint64_t)));
+  BATON_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(
+      params_.counters, 0, graph_counters_ * kCounterStride * sizeof(uint32_t), stream_));
+  BATON_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(params_.abort_flag, 0, sizeof(uint32_t), stream_));
+  BATON_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(params_.rows, 0, sizeof(RowState), stream_));
+  BATON_RETURN_IF_ERROR(ClearPackets());
   std::memset(results_, 0, kRing * kMaxRows * sizeof(RowResultSlot));
   std::memset(error_, 0, sizeof(ErrorSlot));
   return absl::OkStatus();
 }
 
 absl::Status CudaDecodeRunner::Reset() {
+  if (hung_) return absl::UnavailableError("a decode step never ended");
   BATON_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_));
   BATON_RETURN_IF_ERROR(ClearDeviceState());
   in_use_.assign(max_rows_, false);
@@ -306,7 +335,8 @@ absl::StatusOr<std::vector<WorkerStats>> CudaDecodeRunner::ReadStats() {
   BATON_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_));
   BATON_RETURN_IF_CUDA_ERROR(cudaMemcpy(
       stats.data(), params_.stats, stats.size() * sizeof(WorkerStats), cudaMemcpyDeviceToHost));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMemset(params_.stats, 0, stats.size() * sizeof(WorkerStats)));
+  BATON_RETURN_IF_CUDA_ERROR(
+      cudaMemsetAsync(params_.stats, 0, stats.size() * sizeof(WorkerStats), stream_));
   return stats;
 }
 

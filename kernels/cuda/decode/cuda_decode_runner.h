@@ -77,6 +77,7 @@ class CudaDecodeRunner : public DecodeRunner {
   absl::Status ApplyJoin(const RowJoin& join, int update);
   absl::Status TakeError(uint64_t step);
   std::string LostSignals() const;
+  absl::Status ClearPackets();
   absl::Status ClearDeviceState();
   template <typename T>
   absl::Status DeviceArray(T** pointer, uint64_t count);
@@ -89,6 +90,7 @@ class CudaDecodeRunner : public DecodeRunner {
   DecodeParams params_{};
   SmemPlan plans_[4]{};
   uint64_t submitted_ = 0, awaited_ = 0;
+  bool hung_ = false;         // The device did not end a step: nothing may wait for it any more.
   uint64_t step_base_ = 0;    // Steps before the last Reset: the device counts from its own zero.
   std::vector<bool> in_use_;  // Slots as of the last submitted step, as far as the host knows.
   std::vector<uint64_t> row_ids_;

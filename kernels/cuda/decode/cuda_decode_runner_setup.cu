@@ -47,7 +47,9 @@ absl::Status CudaDecodeRunner::Allocate(const PackedWeights& weights, const Task
   BATON_RETURN_IF_ERROR(PlanSharedMemory(graph));
   BATON_RETURN_IF_ERROR(AllocateBuffers(graph));
   BATON_RETURN_IF_ERROR(UploadLayers(weights, graph));
-  return UploadTasks(graph);
+  BATON_RETURN_IF_ERROR(UploadTasks(graph));
+  BATON_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // The memory is clear.
+  return ClearPackets();
 }
 
 // Shared memory for each row-tile count, and residency.

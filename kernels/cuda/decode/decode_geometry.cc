@@ -63,6 +63,8 @@ absl::Status CheckDecodeGeometry(const ModelConfig& config, int worker_count) {
     return Refuse("num_experts", "at most 256", config.expert_count);
   if (config.experts_per_token > kMaxExpertsPerToken)
     return Refuse("num_experts_per_tok", "at most 16", config.experts_per_token);
+  if (config.layers.size() >= kEpochLayers - 1)
+    return Refuse("num_hidden_layers", "at most 1022", config.layers.size());
   if (config.kv_heads > worker_count)
     return Refuse("num_key_value_heads", "at most one a multiprocessor", config.kv_heads);
   BATON_RETURN_IF_ERROR(CheckWidths(config));

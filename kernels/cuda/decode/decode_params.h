@@ -30,6 +30,9 @@ inline constexpr int kMaxSlots = 14;  // Ring slots; below the 16 entries of a c
 inline constexpr int kHeadDim = 128;
 inline constexpr int kXsSteps = 128;       // K-steps that xs has room for at least: see GlobalRows.
 inline constexpr int kMaxGroup = 8;        // Query heads a KV head.
+inline constexpr int kEpochLayers = 1024;  // Epochs of packets a step; more than layers, see
+                                           // kNoPacket.
+inline constexpr int kNoPacket = 0xff;     // Byte of cleared packets: the epoch of no layer.
 inline constexpr int kCounterStride = 32;  // u32 words between counters: one 128-byte line each.
 
 struct alignas(16) LayerDevice {

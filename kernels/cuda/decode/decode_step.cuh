@@ -32,11 +32,13 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
     misc.expert_sum = 0;
     misc.wait_memory = misc.wait_routing = misc.wait_join = misc.wait_other = 0;
   }
+  if (tid < kRoles * kMmaWarps) misc.routed[tid / kMmaWarps][tid % kMmaWarps] = ~0u;
   if (tid < kMaxRows) {
     const RowState& s = *p.rows;
     const bool active = tid < p.row_limit && s.active[tid] != 0;
     misc.position[tid] = s.position[tid];
-    misc.token[tid] = s.token[tid];
+    // After an abort the token may be none: the embedding is not read past its end.
+    misc.token[tid] = min(max(s.token[tid], 0), p.vocab - 1);
     misc.temperature[tid] = s.temperature[tid];
     misc.seed[tid] = s.seed[tid];
     misc.ring_size[tid] = max(1, s.ring_size[tid]);
@@ -93,7 +95,7 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
   const long long start = clock64();
   const Task* tasks = smem.tasks(worker);
   const int task_count = p.task_counts[worker];
-  int normalised = -1;
+  int normalised = -1;  // Layer; the norm of the one after is copied ahead.
   if (kNormAhead<NT>) PrefetchNorm(c, p.layers[0].norm);
   for (int i = 0; i < task_count; ++i) {
     const OpKind op = tasks[i].op;
@@ -111,9 +113,13 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
       if (normalised != c.task.layer) {
         const long long begin = clock64();
         if (NT > 1) c.WaitTask();
+        const uint16_t* weight = op == OpKind::kLmHead ? p.final_norm : c.layer().norm;
+        if (kNormAhead<NT> && normalised + 1 != c.task.layer) {  // No task in between.
+          AsyncCopyWait();
+          PrefetchNorm(c, weight);
+        }
         const int after = c.task.layer + 1;
-        LoadNormalised(c, op == OpKind::kLmHead ? p.final_norm : c.layer().norm,
-                       after < p.layer_count ? p.layers[after].norm : p.final_norm);
+        LoadNormalised(c, weight, after < p.layer_count ? p.layers[after].norm : p.final_norm);
         normalised = c.task.layer;
         if (tid == 0) c.misc.wait_join += clock64() - begin;
       }

@@ -117,7 +117,7 @@ __device__ void FinishGateUp(EpilogueGroup<NT>& c, int slice, int k, int column,
   const float partner = __shfl_xor_sync(~0u, h, 16);
   const int row = c.Row();
   if (row >= 8) return;
-  const bool always = slice == c.misc.active_count;
+  const bool always = slice == c.ActiveCount();
   const uint32_t mask = always ? c.misc.active_rows : c.smem.row_mask()[c.smem.active_id()[slice]];
   if (k >= int(c.task.end) || !(mask >> column & 1)) return;
   char* to = p.hidden_act + c.task.buffer_epoch * p.hidden_copy_bytes +
@@ -141,7 +141,7 @@ __device__ void FinishRows(EpilogueGroup<NT>& c) {
   float out[NT];
   if (op == OpKind::kGateUp) {
     c.WaitRouting();
-    const SliceRange slices = TaskSlices(c.task, c.layer(), c.misc.active_count);
+    const SliceRange slices = TaskSlices(c.task, c.layer(), c.ActiveCount());
 #pragma unroll 1
     for (int slice = slices.begin; slice < slices.end; ++slice) {
 #pragma unroll 1

@@ -23,7 +23,7 @@ __device__ __forceinline__ float GumbelNoise(uint64_t seed, uint32_t position, u
   }
   const uint32_t lane = token & 3;
   const uint32_t word = lane == 0 ? c0 : lane == 1 ? c1 : lane == 2 ? c2 : c3;
-  const float uniform = (static_cast<float>(word >> 8) + 0.5f) * 0x1p-24f;
+  const float uniform = (static_cast<float>(word >> 9) + 0.5f) * 0x1p-23f;
   return -logf(-logf(uniform));
 }
 
@@ -122,6 +122,11 @@ __device__ void RunSample(EpilogueGroup<NT>& c) {
     if (row < p.row_limit && c.RowActive(row)) {
       RunningHead all;
       for (int w = c.lane; w < p.worker_count; w += 32) {
+        // A worker without vocabulary rows has nothing to say.
+        if (uint64_t(p.vocab_units) * w / p.worker_count ==
+            uint64_t(p.vocab_units) * (w + 1) / p.worker_count) {
+          continue;
+        }
         const char* from =
             reinterpret_cast<const char*>(p.head_partial + uint64_t(w) * kMaxRows + row);
         const float4 head = LoadRelaxed4(from);

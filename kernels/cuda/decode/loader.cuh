@@ -172,6 +172,7 @@ struct RoutedCursor {
   int task = -1;
   bool started = false;  // The current task's first slice is set up.
   SliceRange slices{};
+  int routed = -1;  // Layer whose routing was seen; asked once a layer, as in WaitRouting.
   int active_count = 0, slice = 0, unit = 0, units_left = 0;
   const char* next = nullptr;
   int steps_left = 0, step_bytes = 0, steps = 0, chunk_steps = 0;
@@ -190,8 +191,14 @@ struct RoutedCursor {
     while (!done()) {
       if (started) return true;
       const Task t = tasks[task];
-      if (!BarrierTest(SmemAddress(&smem.misc().routing), t.layer & 1)) return false;
-      active_count = smem.misc().active_count;
+      if (routed != t.layer) {
+        if (smem.misc().active_rows != 0 &&
+            !BarrierTest(SmemAddress(&smem.misc().routing), t.layer & 1)) {
+          return false;
+        }
+        routed = t.layer;
+        active_count = smem.misc().active_count;
+      }
       slices = TaskSlices(t, p.layers[t.layer], active_count);
       slice = slices.begin;
       unit = t.begin;

@@ -209,14 +209,14 @@ __device__ void MultiplyRows(MmaGroup<NT>& c) {
   if (gate_up) {
     const uint32_t waited = c.WaitRouting();
     if (c.tid == 0) c.misc.wait_routing += waited;
-    const SliceRange slices = TaskSlices(c.task, c.layer(), c.misc.active_count);
+    const SliceRange slices = TaskSlices(c.task, c.layer(), c.ActiveCount());
     slice = slices.begin;
     slice_end = slices.end;
   }
 #pragma unroll 1
   for (; slice < slice_end; ++slice) {
     uint32_t tile_mask = ~0u;
-    if (NT > 1 && gate_up && slice < c.misc.active_count)
+    if (NT > 1 && gate_up && slice < c.ActiveCount())
       tile_mask = TileMask<NT>(c.smem.row_mask()[c.smem.active_id()[slice]]);
 #pragma unroll 1
     for (int left = owned; left > 0; left -= gate_up ? 8 : 2) {
@@ -251,7 +251,7 @@ struct GlobalRows {
 
   MmaGroup<NT>& c;
   const bool down;
-  const int slice_count, active_count;
+  const int active_count, slice_count;
   const char* const hidden;
   // The next chunk to ask for.
   uint32_t unit;
@@ -263,8 +263,8 @@ struct GlobalRows {
   __device__ explicit GlobalRows(MmaGroup<NT>& group)
       : c(group),
         down(group.task.op == OpKind::kDown),
-        slice_count(down ? TaskSlices(group.task, group.layer(), group.misc.active_count).end : 1),
-        active_count(group.misc.active_count),
+        active_count(group.ActiveCount()),
+        slice_count(down ? TaskSlices(group.task, group.layer(), active_count).end : 1),
         hidden(group.p.hidden_act + group.task.buffer_epoch * group.p.hidden_copy_bytes),
         unit(slice_count > 0 ? group.task.begin : group.task.end) {
     StartSlice();

@@ -77,8 +77,9 @@ struct ControlSmem {
   int ring_size[kMaxRows];
   uint32_t active_rows;  // Bit mask.
   uint32_t aborted;
-  int active_count;     // Active experts of the current layer.
-  uint32_t expert_sum;  // Of active_count over the step's layers.
+  int active_count;                    // Active experts of the current layer.
+  uint32_t routed[kRoles][kMmaWarps];  // Each warp's last layer << 16 | its active experts.
+  uint32_t expert_sum;                 // Of active_count over the step's layers.
   uint8_t slot[kQueues][kQueueEntries];
 };
 

@@ -34,9 +34,15 @@ static __device__ __noinline__ void RaiseError(const DecodeParams& p, ControlSme
   StoreReleaseSystem(&e->raised, p.step);
 }
 
+// Whether this worker knows of an abort: its many waits to the end of the lists are then passed at
+// once.
+__device__ __forceinline__ bool Ending(const ControlSmem& misc) {
+  return *reinterpret_cast<const volatile uint32_t*>(&misc.aborted) != 0;
+}
+
 // Called now and then from a spin: true if the caller must stop waiting.
 __device__ __forceinline__ bool Aborted(const DecodeParams& p, ControlSmem& misc) {
-  if (*reinterpret_cast<volatile uint32_t*>(&misc.aborted)) return true;
+  if (Ending(misc)) return true;
   if (LoadRelaxed(p.abort_flag) != 0) {
     *reinterpret_cast<volatile uint32_t*>(&misc.aborted) = 1;
     return true;
@@ -52,7 +58,7 @@ __device__ __forceinline__ void WaitCounter(const DecodeParams& p, ControlSmem& 
                                             uint32_t counter, uint32_t target) {
   const uint32_t* address = p.counters + counter * kCounterStride;
   uint32_t seen = LoadAcquire(address);
-  if (static_cast<int32_t>(seen - target) >= 0) return;
+  if (static_cast<int32_t>(seen - target) >= 0 || Ending(misc)) return;
   const uint64_t start = GlobalTimerNs();
   for (uint32_t spin = 1;; ++spin) {
     seen = LoadAcquire(address);
@@ -70,7 +76,7 @@ __device__ __forceinline__ void WaitCounter(const DecodeParams& p, ControlSmem& 
 template <typename Here>
 __device__ __forceinline__ void WaitBarrier(const DecodeParams& p, ControlSmem& misc, Here&& here,
                                             uint32_t barrier, uint32_t parity, WaitKind kind) {
-  if (BarrierTryWait(barrier, parity)) return;
+  if (BarrierTryWait(barrier, parity) || Ending(misc)) return;
   const uint64_t start = GlobalTimerNs();
   for (uint32_t spin = 1;; ++spin) {
     if (BarrierTryWait(barrier, parity)) return;

@@ -58,7 +58,11 @@ struct WorkerGroup {
       misc.at[kRole] = {uint32_t(worker), uint32_t(index), uint32_t(task.op), task.layer};
     const int l = min(int(task.layer), p.layer_count - 1);
     if (l != entered) {
-      if (l != entered + 1 || entered < 0) PrefetchLayer(l);
+      if (l != entered + 1 || entered < 0) {  // Not copied ahead; its place may be in use.
+        AsyncCopyWait();
+        Sync();
+        PrefetchLayer(l);
+      }
       AsyncCopyWait();
       Sync();  // The copy is complete, and nobody is at layer l - 1 any more.
       entered = l;
@@ -95,8 +99,21 @@ struct WorkerGroup {
     Sync();
     return waited;
   }
-  // The task's active list is ready. Returns the cycles waited.
+  // The task's active list is ready. Returns the cycles waited. Asked once a layer: where its later
+  // tasks have no slices, the next layer's routing may be there before this role is through with
+  // them. Without rows nothing holds the next layer back at all, and the list stays empty.
   __device__ long long WaitRouting() const {
+    uint32_t& routed = misc.routed[kRole][warp];
+    if (routed >> 16 == task.layer) return 0;
+    const long long waited = misc.active_rows == 0 ? 0 : WaitRoutingPhase();
+    __syncwarp();
+    if (lane == 0) routed = uint32_t(task.layer) << 16 | uint32_t(misc.active_count);
+    __syncwarp();
+    return waited;
+  }
+  // Active experts of the layer whose routing was waited for.
+  __device__ int ActiveCount() const { return misc.routed[kRole][warp] & 0xffff; }
+  __device__ long long WaitRoutingPhase() const {
     const uint32_t barrier = SmemAddress(&misc.routing);
     const uint32_t parity = task.layer & 1;
     if (BarrierTest(barrier, parity)) return 0;
@@ -128,9 +145,10 @@ __device__ __forceinline__ uint32_t FragmentOffset(int steps, int column, int k)
 __device__ __forceinline__ uint32_t PacketOffset(int steps, int column, int k) {
   return 2 * FragmentOffset(steps, column, k);
 }
-// What the packets of x and of the router logits that a layer reads carry.
+// What the packets of x and of the router logits that a layer reads carry. Wraps; the host clears
+// packets long before they could pass for later ones (kEpochLayers).
 __device__ __forceinline__ uint32_t PacketEpoch(uint32_t step, int layer) {
-  return step * 1024 + layer;
+  return step * kEpochLayers + layer;
 }
 
 }  // namespace baton::cuda

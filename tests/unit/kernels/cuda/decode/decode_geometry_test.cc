@@ -54,6 +54,11 @@ TEST(DecodeGeometryTest, NamesTheNumberThatItCannotRun) {
   config = NorthLike();
   config.shared_width = 8;
   EXPECT_THAT(Refusal(config), HasSubstr("shared expert width"));
+  config = NorthLike();
+  config.layers.resize(1022, config.layers[1]);
+  EXPECT_TRUE(CheckDecodeGeometry(config, kWorkers).ok());
+  config.layers.resize(1023, config.layers[1]);
+  EXPECT_THAT(Refusal(config), HasSubstr("num_hidden_layers: wanted at most 1022, found 1023"));
 }
 
 TEST(DecodeGeometryTest, RefusesFewerMultiprocessorsThanKvHeads) {
