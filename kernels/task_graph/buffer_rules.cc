@@ -16,8 +16,8 @@ namespace {
 
 // Readers and writers of one version in one place.
 struct Uses {
-  std::vector<TaskRef> writers;
-  std::vector<TaskRef> readers;
+  std::vector<PartRef> writers;
+  std::vector<PartRef> readers;
 };
 
 // Where bytes lie. `worker` is -1 for shared buffers.
@@ -27,16 +27,15 @@ class BufferChecker {
  public:
   BufferChecker(const TaskGraph& graph, const HappensBefore& order) : graph_(graph), order_(order) {
     for (int worker = 0; worker < graph.worker_count(); ++worker) {
-      const absl::Span<const Task> tasks = graph.tasks(worker);
-      for (size_t index = 0; index < tasks.size(); ++index) {
-        const OpContract contract =
-            ContractOf(graph.shape(), tasks[index], IsLastGateUp(tasks, index));
-        const TaskRef task{worker, static_cast<int>(index)};
-        for (const BufferAccess& read : contract.reads) {
-          UsesOf(read, worker).readers.push_back(task);
+      const std::vector<TaskPart>& parts = order.parts(worker);
+      for (size_t index = 0; index < parts.size(); ++index) {
+        const PartAccesses accesses = AccessesOf(graph, worker, parts[index], order.order());
+        const PartRef part{worker, static_cast<int>(index)};
+        for (const BufferAccess& read : accesses.reads) {
+          UsesOf(read, worker).readers.push_back(part);
         }
-        for (const BufferAccess& write : contract.writes) {
-          UsesOf(write, worker).writers.push_back(task);
+        for (const BufferAccess& write : accesses.writes) {
+          UsesOf(write, worker).writers.push_back(part);
         }
       }
     }
@@ -63,14 +62,15 @@ class BufferChecker {
 
  private:
   Uses& UsesOf(const BufferAccess& access, int worker) {
-    const int owner = access.buffer == Buffer::kKept ? worker : -1;
+    const bool own = access.buffer == Buffer::kKept || access.buffer == Buffer::kExpertList;
+    const int owner = own ? worker : -1;
     return places_[{access.buffer, access.copy, owner}][access.version];
   }
 
-  absl::Status AllPrecede(const Place& place, const std::vector<TaskRef>& first,
-                          const std::vector<TaskRef>& second, const char* what) const {
-    for (const TaskRef& after : second) {
-      for (const TaskRef& before : first) {
+  absl::Status AllPrecede(const Place& place, const std::vector<PartRef>& first,
+                          const std::vector<PartRef>& second, const char* what) const {
+    for (const PartRef& after : second) {
+      for (const PartRef& before : first) {
         const bool same = before.worker == after.worker && before.index == after.index;
         if (same || !order_.Precedes(before, after)) return Error(after, place, what);
       }
@@ -91,9 +91,9 @@ class BufferChecker {
     return absl::OkStatus();
   }
 
-  absl::Status Error(const TaskRef& task, const Place& place, const char* what) const {
+  absl::Status Error(const PartRef& part, const Place& place, const char* what) const {
     return TaskError(
-        graph_, task.worker, graph_.tasks(task.worker)[task.index],
+        graph_, part.worker, graph_.tasks(part.worker)[order_.parts(part.worker)[part.index].task],
         absl::StrCat(BufferName(std::get<0>(place)), " copy ", std::get<1>(place), " ", what));
   }
 

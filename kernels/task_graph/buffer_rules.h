@@ -7,7 +7,7 @@
 
 namespace baton {
 
-// The graph has passed CheckSignals.
+// The graph has passed CheckSignals. In the sense of `order`, whatever its ListOrder.
 absl::Status CheckBuffers(const TaskGraph& graph, const HappensBefore& order);
 
 }  // namespace baton

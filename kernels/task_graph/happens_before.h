@@ -1,5 +1,5 @@
-// HappensBefore: which tasks of a graph are known to have ended before which start, from the order
-// of each list and from the counters. A plain value made once per graph.
+// HappensBefore: which parts of a graph's tasks are known to have ended before which start, from
+// the order of each list and from the counters. A plain value made once per graph and ListOrder.
 #pragma once
 
 #include <cstdint>
@@ -7,27 +7,44 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/task_graph/task_graph.h"
+#include "kernels/task_graph/task_parts.h"
 
 namespace baton {
 
-struct TaskRef {
+struct PartRef {
   int worker = 0;
-  int index = 0;  // In the worker's list.
+  int index = 0;  // Among the worker's parts; of its list, task by task.
 };
 
 class HappensBefore {
  public:
   // InvalidArgument if the graph cannot run to its end: its waits form a circle, or one asks for
   // more signals than there are. Thresholds equal producers, or the caller has refused the graph.
-  static absl::StatusOr<HappensBefore> Of(const TaskGraph& graph);
+  static absl::StatusOr<HappensBefore> Of(const TaskGraph& graph,
+                                          ListOrder order = ListOrder::kTaskByTask);
+
+  ListOrder order() const { return order_; }
+  const std::vector<TaskPart>& parts(int worker) const { return parts_[worker]; }
 
   // `first` has ended, and what it wrote is visible, before `second` starts.
-  bool Precedes(TaskRef first, TaskRef second) const {
-    return first.index < clocks_[second.worker][second.index][first.worker];
+  bool Precedes(PartRef first, PartRef second) const {
+    return turns_[first.worker][first.index] <
+           clocks_[second.worker][second.index][StrandOf(first)];
   }
 
  private:
-  // [worker][index][other worker] -> tasks of the other's list known to have ended.
+  friend class OrderWalker;
+  // Workers and roles together: what does one part after the other.
+  int StrandOf(PartRef part) const {
+    return part.worker * role_count_ +
+           static_cast<int>(parts_[part.worker][part.index].role) % role_count_;
+  }
+
+  ListOrder order_ = ListOrder::kTaskByTask;
+  int role_count_ = 1;
+  std::vector<std::vector<TaskPart>> parts_;
+  std::vector<std::vector<uint16_t>> turns_;  // [worker][part] -> place in its strand's order.
+  // [worker][part][strand] -> parts of the strand known to have ended when the part starts.
   std::vector<std::vector<std::vector<uint16_t>>> clocks_;
 };
 

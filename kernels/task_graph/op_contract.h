@@ -17,17 +17,19 @@ enum class Buffer : uint8_t {
   kX,
   kRouterLogits,
   kHidden,
-  kQkv,       // q, new keys, new values, and the pages.
-  kPartial,   // Attention's splits.
-  kMerged,    // Attention's output.
-  kKept,      // A worker's own part of o_proj's output.
-  kHead,      // Candidates and log-sum-exp.
-  kRowState,  // Token and position of each row; what the next step begins with.
+  kQkv,         // q, new keys, new values, and the pages.
+  kPartial,     // Attention's splits.
+  kMerged,      // Attention's output.
+  kKept,        // A worker's own part of o_proj's output.
+  kHead,        // Candidates and log-sum-exp.
+  kRowState,    // Token and position of each row; what the next step begins with.
+  kExpertList,  // A GPU worker's own list of the layer's active experts.
 };
 
 inline const char* BufferName(Buffer buffer) {
-  constexpr const char* kNames[] = {"x",      "router logits", "hidden", "qkv",      "partial",
-                                    "merged", "kept",          "head",   "row state"};
+  constexpr const char* kNames[] = {"x",         "router logits", "hidden", "qkv",
+                                    "partial",   "merged",        "kept",   "head",
+                                    "row state", "expert list"};
   return kNames[static_cast<int>(buffer)];
 }
 

@@ -13,8 +13,11 @@ absl::Status CheckTaskGraph(const TaskGraph& graph) {
   BATON_RETURN_IF_ERROR(CheckSignals(graph));
   BATON_RETURN_IF_ERROR(CheckEpochs(graph));
   BATON_RETURN_IF_ERROR(CheckOwnership(graph));
-  BATON_ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Of(graph));
-  return CheckBuffers(graph, order);
+  for (ListOrder list_order : {ListOrder::kTaskByTask, ListOrder::kByRole}) {
+    BATON_ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Of(graph, list_order));
+    BATON_RETURN_IF_ERROR(CheckBuffers(graph, order));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace baton

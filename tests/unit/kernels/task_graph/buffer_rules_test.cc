@@ -10,9 +10,10 @@ namespace baton {
 namespace {
 
 // What CheckBuffers says of the lists; their signals need not pass the other rules.
-std::string BufferError(const GraphShape& shape, const TaskLists& lists) {
+std::string BufferError(const GraphShape& shape, const TaskLists& lists,
+                        ListOrder list_order = ListOrder::kTaskByTask) {
   const TaskGraph graph(shape, lists);
-  const auto order = HappensBefore::Of(graph);
+  const auto order = HappensBefore::Of(graph, list_order);
   EXPECT_TRUE(order.ok()) << order.status();
   return std::string(CheckBuffers(graph, *order).message());
 }
@@ -41,6 +42,33 @@ TEST(BufferRules, RefusesToOverwriteWhatIsStillRead) {
     }
   }
   EXPECT_THAT(BufferError(graph.shape(), lists), testing::HasSubstr("worker"));
+}
+
+// One worker needs no counters where it does task by task; its roles do.
+TEST(BufferRules, ByRoleAnotherRolesProductsMustBeWaitedFor) {
+  const TaskGraph graph = TaskGraph::Build(GraphConfig(4, 1, SharedExperts::kAverage), 1);
+  EXPECT_EQ(BufferError(graph.shape(), graph.lists(), ListOrder::kByRole), "");
+  const struct {
+    OpKind op;
+    const char* error;
+  } cases[] = {
+      {OpKind::kAttention, "qkv copy 0 is read before it is all written"},
+      {OpKind::kOutputProj, "qkv copy 0 is overwritten before its readers are done"},
+      {OpKind::kDown, "hidden copy 2 is read before it is all written"},
+      {OpKind::kQkvRope, "x copy 2 is read before it is all written"},
+  };
+  for (const auto& wanted : cases) {
+    TaskLists lists = graph.lists();
+    for (Task& task : lists[0]) {
+      if (task.op != wanted.op || task.layer != 2) continue;
+      task.waits[0] = {};
+      // Nothing else orders x: the router's product is the same role's.
+      if (wanted.op == OpKind::kQkvRope) (&task - 1)->waits[0] = {};
+    }
+    EXPECT_EQ(BufferError(graph.shape(), lists), "") << OpName(wanted.op);
+    EXPECT_THAT(BufferError(graph.shape(), lists, ListOrder::kByRole),
+                testing::HasSubstr(wanted.error));
+  }
 }
 
 TEST(BufferRules, RefusesAListThatGoesOnAfterTheStep) {

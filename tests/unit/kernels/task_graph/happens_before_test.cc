@@ -45,5 +45,49 @@ TEST(HappensBefore, RefusesACircle) {
   EXPECT_THAT(std::string(order.status().message()), testing::HasSubstr("waits for ever"));
 }
 
+TEST(HappensBefore, RefusesAWaitForWhatComesLaterInTheSameList) {
+  // Queries wait for the output of the attention that they are for.
+  const TaskGraph graph = TaskGraph::Build(GraphConfig(4, 1, SharedExperts::kNone), 2);
+  TaskLists lists = graph.lists();
+  for (Task& task : lists[0]) {
+    if (task.op == OpKind::kQkvRope && task.layer == 2)
+      task.waits[1] = {CounterId(CounterKind::kMerged, 2, 4), 2};
+  }
+  for (ListOrder list_order : {ListOrder::kTaskByTask, ListOrder::kByRole}) {
+    EXPECT_TRUE(HappensBefore::Of(graph, list_order).ok());
+    EXPECT_FALSE(HappensBefore::Of(TaskGraph(graph.shape(), lists), list_order).ok());
+  }
+}
+
+// A product's finishing part keeps its role's order and is not waited for by the next product.
+TEST(HappensBefore, ByRoleOnlyPartsOfOneRoleFollowTheList) {
+  const TaskGraph graph = TaskGraph::Build(GraphConfig(2, 2, SharedExperts::kNone), 1);
+  const auto order = HappensBefore::Of(graph, ListOrder::kByRole);
+  ASSERT_TRUE(order.ok()) << order.status();
+  const auto part_of = [&](OpKind op, Role role, int layer) {
+    const std::vector<TaskPart>& parts = order->parts(0);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Task& task = graph.tasks(0)[parts[i].task];
+      if (task.op == op && task.layer == layer && parts[i].role == role && !parts[i].routing)
+        return PartRef{0, static_cast<int>(i)};
+    }
+    return PartRef{0, -1};
+  };
+  const PartRef multiply = part_of(OpKind::kQkvRope, Role::kMultiply, 0);
+  const PartRef finish = part_of(OpKind::kQkvRope, Role::kFinish, 0);
+  const PartRef gate_up = part_of(OpKind::kGateUp, Role::kMultiply, 0);
+  const PartRef attend = part_of(OpKind::kAttention, Role::kAttend, 0);
+  const PartRef output = part_of(OpKind::kOutputProj, Role::kMultiply, 0);
+  EXPECT_TRUE(order->Precedes(multiply, gate_up));
+  EXPECT_FALSE(order->Precedes(finish, gate_up));
+  EXPECT_FALSE(order->Precedes(multiply, finish));  // Tile by tile.
+  EXPECT_TRUE(order->Precedes(multiply, part_of(OpKind::kGateUp, Role::kFinish, 0)));
+  EXPECT_TRUE(order->Precedes(finish, attend));  // By the counter.
+  EXPECT_FALSE(order->Precedes(gate_up, attend));
+  EXPECT_FALSE(order->Precedes(attend, gate_up));
+  EXPECT_TRUE(order->Precedes(attend, output));
+  EXPECT_TRUE(order->Precedes(gate_up, part_of(OpKind::kQkvRope, Role::kMultiply, 1)));
+}
+
 }  // namespace
 }  // namespace baton

@@ -1,0 +1,49 @@
+// TaskPart: a stretch of a task that one group of threads does without a break. A CPU worker does
+// its list task by task. On a GPU the warps of a worker walk the same list by role, each doing its
+// part of every task, side by side: the multiplying warps, the warps that finish and write the
+// products, and the warps that route and attend.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/task_graph/op_contract.h"
+#include "kernels/task_graph/task_graph.h"
+
+namespace baton {
+
+enum class ListOrder : uint8_t {
+  kTaskByTask,  // A task starts when the last has ended.
+  kByRole,      // Only the parts of one role are done in list order.
+};
+
+enum class Role : uint8_t { kMultiply, kAttend, kFinish };
+inline constexpr int kRoleCount = 3;
+
+struct TaskPart {
+  int task = 0;  // Index in the worker's list.
+  Role role = Role::kMultiply;
+  // From the router's logits to the layer's list of active experts, in the worker's own memory; at
+  // the head of Attention.
+  bool routing = false;
+  std::vector<TaskWait> waits;
+  uint16_t signal = kNoCounter;
+  // Indices among the worker's parts, -1: none. `after` has ended before this part starts.
+  // `beside` is followed piece by piece: this part starts after its start and ends after its end.
+  int after = -1;
+  int beside = -1;
+};
+
+// The parts of the worker's list, in list order; task by task they are the tasks themselves.
+// By role, packets of x and of the router's logits count as the counters of the same data: who has
+// seen every packet of the rows it needs has seen the end of every writer but for its signal.
+std::vector<TaskPart> PartsOf(const TaskGraph& graph, int worker, ListOrder order);
+
+// What `part` reads and writes. The tasks' ops, parts and layers are valid.
+struct PartAccesses {
+  std::vector<BufferAccess> reads;
+  std::vector<BufferAccess> writes;
+};
+PartAccesses AccessesOf(const TaskGraph& graph, int worker, const TaskPart& part, ListOrder order);
+
+}  // namespace baton
