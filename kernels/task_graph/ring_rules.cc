@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,240 +15,254 @@
 namespace baton {
 namespace {
 
-constexpr int kGroups = 2;  // Of consumers: all but attention's, attention's.
-constexpr int kNone = std::numeric_limits<int>::max();
+constexpr int kNoTask = std::numeric_limits<int>::max();
+constexpr int kRoutedQueue = static_cast<int>(ChunkQueue::kRouted);
+constexpr int kKvQueue = static_cast<int>(ChunkQueue::kKv);
 
-// Chunks taken by each group: a prefix of its order each. As a requirement: at least so many.
-using Taken = std::array<int, kGroups>;
+using QueueCounts = std::array<int, kChunkQueueCount>;
 
-void Raise(Taken& taken, const Taken& other) {
-  for (int group = 0; group < kGroups; ++group) {
-    taken[group] = std::max(taken[group], other[group]);
-  }
-}
-
-bool Reached(const Taken& taken, const Taken& wanted) {
-  return taken[0] >= wanted[0] && taken[1] >= wanted[1];
-}
-
-// What a worker itself must have done before a chunk can be taken or a layer's routing known.
-class Requirements {
- public:
-  Requirements(const RingSchedule& schedule, bool kv_apart)
-      : schedule_(schedule), kv_apart_(kv_apart) {
-    for (const RingChunk& chunk : schedule.chunks()) {
-      ++count_[GroupOf(schedule.tasks()[chunk.task])];
-      for (int group = 0; group < kGroups; ++group)
-        ends_[group].push_back({chunk.task, count_[group]});
-    }
-    const std::vector<Task>& tasks = schedule.tasks();
-    Taken running[kGroups] = {};
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      const int group = GroupOf(tasks[i]);
-      for (const TaskWait& wait : tasks[i].waits) {
-        if (wait.counter != kNoCounter) Raise(running[group], DoneOf(wait.counter));
-      }
-      // Attention's group works out the routing first.
-      if (kv_apart && tasks[i].op == OpKind::kAttention)
-        Raise(running[group], Routing(tasks[i].layer));
-      to_take_.push_back(running[group]);
-    }
-  }
-
-  int GroupOf(const Task& task) const {
-    const bool attention = task.op == OpKind::kAttention || task.op == OpKind::kAttentionMerge;
-    return kv_apart_ && attention ? 1 : 0;
-  }
-  const Taken& ToTake(int task) const { return to_take_[task]; }
-
-  // Chunks taken once this worker has done its part for the layer's routing.
-  Taken Routing(int layer) const {
-    Taken wanted = {};
-    const std::vector<Task>& tasks = schedule_.tasks();
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      const bool part = (tasks[i].op == OpKind::kRouter && tasks[i].layer == layer) ||
-                        (tasks[i].op == OpKind::kDown && tasks[i].layer + 1 == layer) ||
-                        (tasks[i].op == OpKind::kEmbed && layer == 0);
-      const bool attended = kv_apart_ && GroupOf(tasks[i]) == 1 && tasks[i].layer < layer;
-      if (part || attended) Raise(wanted, Done(static_cast<int>(i)));
-    }
-    return wanted;
-  }
-
- private:
-  // Chunks taken once a task, with all before it in its group, has been done.
-  Taken Done(int task) const {
-    Taken done = task < static_cast<int>(to_take_.size()) ? to_take_[task] : Taken{};
-    const int group = GroupOf(schedule_.tasks()[task]);
-    const auto& ends = ends_[group];
-    const auto after = std::upper_bound(
-        ends.begin(), ends.end(), task,
-        [](int wanted, const std::pair<int, int>& end) { return wanted < end.first; });
-    if (after != ends.begin()) done[group] = std::max(done[group], std::prev(after)->second);
-    return done;
-  }
-  // The same of this worker's signals of a counter.
-  Taken DoneOf(uint16_t counter) const {
-    Taken done = {};
-    for (size_t i = 0; i < schedule_.tasks().size(); ++i) {
-      if (schedule_.tasks()[i].signal == counter) Raise(done, Done(static_cast<int>(i)));
-    }
-    return done;
-  }
-
-  const RingSchedule& schedule_;
-  const bool kv_apart_;
-  Taken count_ = {};
-  std::vector<std::pair<int, int>> ends_[kGroups];  // Task of a chunk, the group's chunks up to it.
-  std::vector<Taken> to_take_;                      // [task]
-};
-
-// Chunks issued of each queue and taken by each group.
+// Chunks taken by the two roles, and of each queue those in slots: a prefix of its order beyond
+// what was taken.
 struct RingState {
-  std::array<int, kChunkQueues> issued = {};
-  Taken taken = {};
+  int weights = 0;
+  int pages = 0;
+  QueueCounts held = {};
 };
+
+// A layer's chunks. The roles meet at its ends: neither takes a chunk of the next layer before both
+// have taken all of this one.
+struct LayerWindow {
+  int layer = 0;
+  int weights_begin = 0, weights_end = 0;
+  int pages_begin = 0, pages_end = 0;
+  int listed_from = 0;   // Weights taken when this worker's part of the routing is done,
+  int queries_from = 0;  // and its part of what its attention waits for.
+};
+
+// What can follow a window, by what the window looks like; shared between the workers of a graph.
+using KnownWindows = std::map<std::vector<int>, std::set<QueueCounts>>;
 
 class RingWalker {
  public:
-  RingWalker(const RingSchedule& schedule, const RingShape& ring)
-      : schedule_(schedule), ring_(ring), needs_(schedule, ring.kv_apart) {
-    for (auto& counts : taken_of_) counts.push_back({});
+  RingWalker(const RingSchedule& schedule, const RingShape& ring, KnownWindows& known_windows)
+      : schedule_(schedule), ring_(ring), known_windows_(known_windows) {
+    taken_.push_back({});
     for (size_t i = 0; i < schedule.chunks().size(); ++i) {
-      const RingChunk& chunk = schedule.chunks()[i];
-      const int q = static_cast<int>(chunk.queue), group = needs_.GroupOf(TaskOf(chunk));
-      queue_[q].push_back(static_cast<int>(i));
-      order_[group].push_back(static_cast<int>(i));
-      taken_of_[group].push_back(taken_of_[group].back());
-      ++taken_of_[group].back()[q];
+      const int q = static_cast<int>(schedule.chunks()[i].queue);
+      order_[q].push_back(static_cast<int>(i));
+      if (q == kKvQueue) continue;
+      weights_.push_back(static_cast<int>(i));
+      taken_.push_back(taken_.back());
+      ++taken_.back()[q];
     }
-    int layers = 0;
-    for (const Task& task : schedule.tasks()) layers = std::max(layers, task.layer + 1);
-    for (int layer = 0; layer < layers; ++layer) routing_.push_back(needs_.Routing(layer));
+    FindWindows();
   }
 
   absl::Status Walk() {
-    Visit({});
-    while (!open_.empty()) {
-      const RingState state = open_.back();
-      open_.pop_back();
-      const bool taking = Take(state);
-      if (!Issue(state) && !taking && !AtEnd(state)) return Stuck(state);
+    std::set<QueueCounts> begins = {{}};
+    for (const LayerWindow& window : windows_) {
+      window_ = &window;
+      std::vector<int> look = LookOf(window, begins);
+      const auto known = known_windows_.find(look);
+      if (known != known_windows_.end()) {
+        begins = known->second;
+        continue;
+      }
+      BATON_RETURN_IF_ERROR(WalkWindow(begins));
+      begins = std::move(ends_);
+      known_windows_[std::move(look)] = begins;
     }
     return absl::OkStatus();
   }
 
  private:
-  const Task& TaskOf(const RingChunk& chunk) const { return schedule_.tasks()[chunk.task]; }
-  bool AtEnd(const RingState& state) const {
-    return state.taken[0] == static_cast<int>(order_[0].size()) &&
-           state.taken[1] == static_cast<int>(order_[1].size());
-  }
-  // Of queue q: issued and not taken.
-  int Held(const RingState& state, int q) const {
-    return state.issued[q] - taken_of_[0][state.taken[0]][q] - taken_of_[1][state.taken[1]][q];
+  const Task& TaskOf(int chunk) const { return schedule_.tasks()[schedule_.chunks()[chunk].task]; }
+
+  void FindWindows() {
+    const auto pages_end = [&](int from, int layer) {
+      const std::vector<int>& pages = order_[kKvQueue];
+      while (from < static_cast<int>(pages.size()) && TaskOf(pages[from]).layer == layer) ++from;
+      return from;
+    };
+    LayerWindow window;
+    for (const int last = schedule_.tasks().empty() ? -1 : schedule_.tasks().back().layer;
+         window.layer <= last; ++window.layer) {
+      window.weights_begin = window.listed_from = window.queries_from = window.weights_end;
+      window.pages_begin = window.pages_end;
+      int& end = window.weights_end;
+      while (end < static_cast<int>(weights_.size()) &&
+             TaskOf(weights_[end]).layer == window.layer) {
+        const OpKind op = TaskOf(weights_[end++]).op;
+        if (op == OpKind::kRouter) window.listed_from = end;
+        if (op == OpKind::kRouter || op == OpKind::kQkvRope) window.queries_from = end;
+      }
+      window.pages_end = pages_end(window.pages_begin, window.layer);
+      windows_.push_back(window);
+    }
   }
 
-  // Visits what each group's next chunk leads to; false if neither can take one.
-  bool Take(const RingState& state) {
+  // All that a walk of the window depends on: its chunks and those behind it that slots may hold,
+  // and what they hold at its beginning.
+  std::vector<int> LookOf(const LayerWindow& window, const std::set<QueueCounts>& begins) const {
+    std::vector<int> look;
+    for (const QueueCounts& held : begins) look.insert(look.end(), held.begin(), held.end());
+    int first_task = kNoTask;
+    for (int q = 0; q < kChunkQueueCount; ++q) {
+      const int begin = TakenAt(q, window.weights_begin, window.pages_begin);
+      if (begin < static_cast<int>(order_[q].size()))
+        first_task = std::min(first_task, schedule_.chunks()[order_[q][begin]].task);
+    }
+    for (int q = 0; q < kChunkQueueCount; ++q) {
+      const int begin = TakenAt(q, window.weights_begin, window.pages_begin);
+      const int end = TakenAt(q, window.weights_end, window.pages_end) + ring_.slot_count + 1;
+      look.push_back(-1 - q);
+      for (int i = begin; i < std::min<int>(end, order_[q].size()); ++i) {
+        const Task& task = TaskOf(order_[q][i]);
+        look.push_back(schedule_.chunks()[order_[q][i]].task - first_task);
+        look.push_back((task.layer - window.layer) * kOpCount + static_cast<int>(task.op));
+      }
+      look.push_back(TakenAt(q, window.weights_end, window.pages_end) - begin);
+    }
+    return look;
+  }
+
+  int TakenAt(int q, int weights, int pages) const {
+    return q == kKvQueue ? pages : taken_[weights][q];
+  }
+
+  absl::Status WalkWindow(const std::set<QueueCounts>& begins) {
+    ends_.clear();
+    side_ = ring_.slot_count + 1;
+    visited_.assign(size_t(window_->weights_end - window_->weights_begin + 1) *
+                        (window_->pages_end - window_->pages_begin + 1) * side_ * side_ * side_,
+                    false);
+    for (const QueueCounts& held : begins)
+      Visit({window_->weights_begin, window_->pages_begin, held});
+    while (!open_.empty()) {
+      const RingState state = open_.back();
+      open_.pop_back();
+      if (!Move(state)) return Stuck(state);
+    }
+    return absl::OkStatus();
+  }
+
+  // Every state one move on; false if there is none though chunks of the window are left.
+  bool Move(const RingState& state) {
+    if (state.weights == window_->weights_end && state.pages == window_->pages_end) {
+      ends_.insert(state.held);
+      return true;
+    }
     bool moved = false;
-    for (int group = 0; group < kGroups; ++group) {
-      if (state.taken[group] == static_cast<int>(order_[group].size())) continue;
-      const RingChunk& chunk = schedule_.chunks()[order_[group][state.taken[group]]];
-      const int q = static_cast<int>(chunk.queue);
-      const int taken = taken_of_[group][state.taken[group]][q];  // A queue belongs to one group.
-      if (state.issued[q] <= taken || !Reached(state.taken, needs_.ToTake(chunk.task))) continue;
+    if (state.weights < window_->weights_end) {
+      const int chunk = weights_[state.weights];
+      const int q = static_cast<int>(schedule_.chunks()[chunk].queue);
+      const OpKind op = TaskOf(chunk).op;
+      const bool merged = op == OpKind::kOutputProj || op == OpKind::kDown;
+      if (state.held[q] > 0 && (!merged || state.pages == window_->pages_end)) {
+        RingState next = state;
+        ++next.weights;
+        --next.held[q];
+        Visit(next);
+        moved = true;
+      }
+    }
+    if (state.pages < window_->pages_end && state.held[kKvQueue] > 0 &&
+        state.weights >= window_->queries_from) {
       RingState next = state;
-      ++next.taken[group];
+      ++next.pages;
+      --next.held[kKvQueue];
       Visit(next);
       moved = true;
+    }
+    return MoveLoader(state) || moved;
+  }
+
+  // The loader at one moment: each queue's next chunk, -1 at its end.
+  struct Outlook {
+    std::array<int, kChunkQueueCount> chunk;
+    std::array<bool, kChunkQueueCount> known;
+  };
+
+  // Whatever of the known looks known. What counts as a move is what happens when all of it does.
+  bool MoveLoader(const RingState& state) {
+    Outlook all;
+    for (int q = 0; q < kChunkQueueCount; ++q) {
+      const int next = TakenAt(q, state.weights, state.pages) + state.held[q];
+      all.chunk[q] = next < static_cast<int>(order_[q].size()) ? order_[q][next] : -1;
+      all.known[q] = all.chunk[q] >= 0 && (q != kRoutedQueue || IsListed(all.chunk[q], state));
+    }
+    bool moved = false;
+    for (int look = 1; look < 1 << kChunkQueueCount; ++look) {
+      Outlook some = all;
+      for (int q = 0; q < kChunkQueueCount; ++q) some.known[q] &= (look >> q & 1) != 0;
+      const int q = Choice(state, some);
+      if (q < 0) continue;
+      RingState next = state;
+      ++next.held[q];
+      Visit(next);
+      moved |= some.known == all.known;
     }
     return moved;
   }
 
-  // Visits what the loader may issue, whichever known chunks it sees; false if it issues none when
-  // it sees all of them.
-  bool Issue(const RingState& state) {
-    int known = 0;
-    std::array<int, kChunkQueues> next;
-    for (int q = 0; q < kChunkQueues; ++q) {
-      const bool left = state.issued[q] < static_cast<int>(queue_[q].size());
-      next[q] = left ? queue_[q][state.issued[q]] : kNone;
-      if (left && IsKnown(schedule_.chunks()[next[q]], state)) known |= 1 << q;
-    }
-    for (int seen = known; seen > 0; seen = (seen - 1) & known) {
-      const int q = Choice(state, next, seen);
-      if (q >= 0) {
-        RingState after = state;
-        ++after.issued[q];
-        Visit(after);
-      }
-      if (seen == known && q >= 0) moved_with_all_ = true;
-    }
-    return std::exchange(moved_with_all_, false);
+  bool IsListed(int chunk, const RingState& state) const {
+    return TaskOf(chunk).layer == window_->layer && state.weights >= window_->listed_from;
   }
 
-  bool IsKnown(const RingChunk& chunk, const RingState& state) const {
-    return chunk.queue != ChunkQueue::kRouted ||
-           Reached(state.taken, routing_[TaskOf(chunk).layer]);
-  }
-
-  // The queue that the loader issues from when it sees the chunks `seen` of `next`; -1: none.
-  int Choice(const RingState& state, const std::array<int, kChunkQueues>& next, int seen) const {
-    constexpr int kRouted = static_cast<int>(ChunkQueue::kRouted);
-    constexpr int kKv = static_cast<int>(ChunkQueue::kKv);
+  // The queue whose chunk goes next; -1: none does.
+  int Choice(const RingState& state, const Outlook& outlook) const {
     const bool experts =
-        seen >> kRouted & 1 && TaskOf(schedule_.chunks()[next[kRouted]]).op == OpKind::kGateUp;
-    const bool hold_kv = experts && Held(state, kKv) >= ring_.kv_limit;
-    int first = kNone, first_seen = kNone, choice = -1, free = ring_.slot_count;
-    for (int q = 0; q < kChunkQueues; ++q) {
-      free -= Held(state, q);
-      if (next[q] == kNone || (q == kKv && hold_kv)) continue;
-      const int task = schedule_.chunks()[next[q]].task;
-      first = std::min(first, task);
-      if (!(seen >> q & 1) || task >= first_seen) continue;
-      first_seen = task;
+        outlook.known[kRoutedQueue] && TaskOf(outlook.chunk[kRoutedQueue]).op == OpKind::kGateUp;
+    int first_task = kNoTask, ready_task = kNoTask, choice = -1, free = ring_.slot_count;
+    for (int q = 0; q < kChunkQueueCount; ++q) {
+      free -= state.held[q];
+      if (outlook.chunk[q] < 0) continue;
+      if (q == kKvQueue && experts && state.held[q] >= ring_.most_kv) continue;
+      const int task = schedule_.chunks()[outlook.chunk[q]].task;
+      first_task = std::min(first_task, task);
+      if (!outlook.known[q] || task >= ready_task) continue;
+      ready_task = task;
       choice = q;
     }
-    const int wanted = first_seen == first ? 1 : ring_.reserve + 1;
-    return choice >= 0 && free >= wanted ? choice : -1;
+    return free > (ready_task == first_task ? 0 : ring_.reserve) ? choice : -1;
   }
 
   void Visit(const RingState& state) {
-    uint64_t key = static_cast<uint64_t>(state.taken[0]) << 24 | state.taken[1];
-    for (int q = 0; q < kChunkQueues; ++q) key = key << 6 | static_cast<uint64_t>(Held(state, q));
-    if (seen_.insert(key).second) open_.push_back(state);
+    size_t index = size_t(state.weights - window_->weights_begin) *
+                       (window_->pages_end - window_->pages_begin + 1) +
+                   (state.pages - window_->pages_begin);
+    for (int held : state.held) index = index * side_ + held;
+    if (visited_[index]) return;
+    visited_[index] = true;
+    open_.push_back(state);
   }
 
   absl::Status Stuck(const RingState& state) const {
-    std::string waiting;
-    for (int group = 0; group < kGroups; ++group) {
-      if (state.taken[group] == static_cast<int>(order_[group].size())) continue;
-      const Task& task = TaskOf(schedule_.chunks()[order_[group][state.taken[group]]]);
-      absl::StrAppend(&waiting, waiting.empty() ? "" : " and ", OpName(task.op), ", layer ",
-                      task.layer);
-    }
-    return absl::InvalidArgumentError(absl::StrCat("the ring stops for ever before ", waiting, ": ",
-                                                   ring_.slot_count, " slots hold ", Held(state, 0),
-                                                   " static, ", Held(state, 1), " routed and ",
-                                                   Held(state, 2), " K/V chunks"));
+    const bool weights = state.weights < window_->weights_end;
+    const int chunk = weights ? weights_[state.weights] : order_[kKvQueue][state.pages];
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the ring stops for ever before chunk ", chunk, " (", OpName(TaskOf(chunk).op), ", layer ",
+        TaskOf(chunk).layer, "): ", ring_.slot_count, " slots hold ", state.held[0], " static, ",
+        state.held[1], " routed and ", state.held[2], " chunks of pages"));
   }
 
   const RingSchedule& schedule_;
   const RingShape ring_;
-  const Requirements needs_;
-  std::vector<int> queue_[kChunkQueues];  // Chunks of each queue.
-  std::vector<int> order_[kGroups];       // Chunks of each group.
-  // [group][taken]: how many of them were of each queue.
-  std::vector<std::array<int, kChunkQueues>> taken_of_[kGroups];
-  std::vector<Taken> routing_;  // [layer]
-  bool moved_with_all_ = false;
-  std::unordered_set<uint64_t> seen_;
+  KnownWindows& known_windows_;
+  std::array<std::vector<int>, kChunkQueueCount> order_;  // Chunks of each queue.
+  std::vector<int> weights_;                              // Chunks that are no pages.
+  std::vector<QueueCounts> taken_;  // [weights taken]: how many of them were of each queue.
+  std::vector<LayerWindow> windows_;
+  // Of the window that is walked.
+  const LayerWindow* window_ = nullptr;
+  size_t side_ = 0;
+  std::vector<bool> visited_;
   std::vector<RingState> open_;
+  std::set<QueueCounts> ends_;
 };
 
 absl::Status CheckChunks(const RingSchedule& schedule, const RingShape& ring) {
-  int last_task = 0;
+  int last_task = 0, last_layer = 0;
   for (size_t i = 0; i < schedule.chunks().size(); ++i) {
     const RingChunk& chunk = schedule.chunks()[i];
     if (chunk.bytes == 0 || chunk.bytes > static_cast<uint32_t>(ring.slot_bytes)) {
@@ -258,42 +273,39 @@ absl::Status CheckChunks(const RingSchedule& schedule, const RingShape& ring) {
       return absl::InvalidArgumentError(absl::StrCat("ring chunk ", i, ": wanted a task from ",
                                                      last_task, " on, found ", chunk.task));
     }
-    if (!ring.kv_apart && chunk.queue == ChunkQueue::kKv) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("ring chunk ", i, ": wanted no queue of K/V pages, found one"));
+    const int layer = schedule.tasks()[chunk.task].layer;
+    if (layer < last_layer || layer > schedule.tasks().back().layer) {
+      return absl::InvalidArgumentError(absl::StrCat("ring chunk ", i, ": wanted a layer from ",
+                                                     last_layer, " on, found ", layer));
     }
     last_task = chunk.task;
+    last_layer = layer;
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckOne(const RingSchedule& schedule, const RingShape& ring,
+                      KnownWindows& known_windows) {
+  if (ring.slot_count < 1 || ring.reserve < 0 || ring.most_kv < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("ring: wanted slots, found ", ring.slot_count));
+  }
+  BATON_RETURN_IF_ERROR(CheckChunks(schedule, ring));
+  return RingWalker(schedule, ring, known_windows).Walk();
 }
 
 }  // namespace
 
 absl::Status CheckRing(const RingSchedule& schedule, const RingShape& ring) {
-  if (ring.slot_count < 1 || ring.slot_count >= 64 || ring.reserve < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ring: wanted 1 to 63 slots, found ", ring.slot_count));
-  }
-  BATON_RETURN_IF_ERROR(CheckChunks(schedule, ring));
-  return RingWalker(schedule, ring).Walk();
+  KnownWindows known_windows;
+  return CheckOne(schedule, ring, known_windows);
 }
 
 absl::Status CheckRings(const ModelConfig& config, const TaskGraph& graph, const StepLoad& load,
                         const RingShape& ring) {
-  std::set<std::vector<int>> checked;  // Workers of the same chunk order behave alike.
+  KnownWindows known_windows;
   for (int worker = 0; worker < graph.worker_count(); ++worker) {
-    const RingSchedule schedule = RingSchedule::Of(config, graph, worker, load, ring);
-    std::vector<int> kind;
-    for (const RingChunk& chunk : schedule.chunks()) {
-      const Task& task = schedule.tasks()[chunk.task];
-      kind.push_back((task.layer * kOpCount + static_cast<int>(task.op)) * 4 + task.part);
-    }
-    // Which parts of a layer's routing and x it has, chunks or not.
-    for (const Task& task : schedule.tasks()) {
-      kind.push_back(-static_cast<int>(task.op) - kOpCount * (task.signal != kNoCounter));
-    }
-    if (!checked.insert(std::move(kind)).second) continue;
-    const absl::Status status = CheckRing(schedule, ring);
+    const RingSchedule schedule = RingSchedule::Of(config, graph, worker, load, ring.slot_bytes);
+    const absl::Status status = CheckOne(schedule, ring, known_windows);
     if (!status.ok())
       return absl::InvalidArgumentError(absl::StrCat("worker ", worker, ": ", status.message()));
   }

@@ -1,9 +1,9 @@
-// An event simulator of a decode step on a GPU: every worker's loader and consumers over its ring,
-// the counters between workers, and constants that were measured on the device. It predicts the
-// time of a schedule where there is no GPU, and says what the time goes into.
+// An event simulator of a decode step on a GPU: every worker's loader and its warps by role over
+// the ring, the counters and packets between workers, and constants that were measured on the
+// device or fitted to whole steps. It predicts the time of a schedule where there is no GPU, and
+// says what the time goes into.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
@@ -13,36 +13,43 @@
 
 namespace baton {
 
-// Of an H200 at 1980 MHz (tests/bench/RESULTS.md). Latencies and costs are of microbenchmarks with
-// 48 KiB in flight; the rates of consumers are fitted to measured steps.
+// Of an H200 at 1980 MHz (tests/bench/RESULTS.md says which are fitted).
 struct DeviceConstants {
   double stream_bytes_per_second = 4.55e12;  // All workers together, nothing computed.
-  double load_latency_us = 0.55;             // From issue to landing of a chunk, the stream idle.
+  double load_latency_us = 0.8;              // From issue to landing of a chunk, the stream idle.
   int in_flight_bytes = 73728;               // Of a worker.
   double publish_us = 1.4;                   // A gpu-scope fence and an add, while streaming.
-  double hop_us = 1.2;                       // From the add to a reader that sees it and fences.
-  double norm_us = 1.5;                      // x to normalised fragments in shared memory.
-  double routing_us = 1.2;                   // Router logits to the layer's list of experts.
-  double task_us = 0.35;                     // Every task: barriers, sums over warps, stores.
-  // A worker's consumers, bytes of chunks a microsecond, with 8, 16, 24 and 32 rows.
-  std::array<double, 4> consume_bytes_per_us = {28250, 22300, 15000, 12250};
-  double launch_us = 4.0;  // Between two steps.
+  double hop_us = 1.4;     // From the add, or the store of a packet, to a reader that sees it.
+  double norm_us = 2.0;    // A row tile of x to normalised fragments.
+  double task_us = 0.5;    // Every task of a role: its barriers, its first operands.
+  double finish_us = 1.0;  // From a task's last product to its stores.
+  // A chunk with the multiplying warps, and 1000 bytes of it: multiply_us, and row_tile_us for
+  // every eight rows of the batch.
+  double chunk_us = 0.25;
+  double multiply_us = 0.013;
+  double row_tile_us = 0.016;
+  double operands_us = 1.2;            // OutputProj and Down: until the first operands are there.
+  double routing_us = 1.2;             // Router logits of four rows to the layer's list of experts.
+  double attend_row_us = 3.0;          // A row's (head, split): its query, barriers, sums.
+  double attend_bytes_per_us = 25000;  // A worker's attention warps.
+  double merge_us = 1.5;               // A (row, query head).
+  double launch_us = 4.0;              // Between two steps.
 };
 
 struct StepPrediction {
   double step_us = 0;
   uint64_t bytes = 0;    // That the step streams.
   double stream_us = 0;  // At the stream's bandwidth.
-  // Shares of all consumers' time.
-  double busy = 0;          // Taking chunks, norms, publishing.
+  // Shares of all multiplying warps' time.
+  double busy = 0;          // Taking chunks, norms, tasks.
   double wait_memory = 0;   // For a chunk.
   double wait_routing = 0;  // For the layer's list of experts.
   double wait_join = 0;     // For x of a layer.
   double wait_other = 0;    // For another counter.
 };
 
-// InvalidArgument: the schedule stops for ever (what CheckTaskGraph or CheckRing would refuse), a
-// batch of no rows or more than 32, or a ring with K/V pages apart, which is not modelled.
+// InvalidArgument: the schedule stops for ever (what CheckTaskGraph or CheckRing would refuse), or
+// a batch of no rows or more than 32.
 absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config, const TaskGraph& graph,
                                            const StepLoad& load, const RingShape& ring,
                                            const DeviceConstants& device = {});

@@ -9,13 +9,12 @@ namespace baton {
 namespace {
 
 constexpr int kSlotBytes = 24576;
-constexpr RingShape kRingOfSlots{.slot_bytes = kSlotBytes};
 
 uint64_t BytesOfAllWorkers(const ModelConfig& config, int workers, const StepLoad& load) {
   const TaskGraph graph = TaskGraph::Build(config, workers);
   uint64_t bytes = 0;
   for (int worker = 0; worker < workers; ++worker) {
-    bytes += RingSchedule::Of(config, graph, worker, load, kRingOfSlots).bytes();
+    bytes += RingSchedule::Of(config, graph, worker, load, kSlotBytes).bytes();
   }
   return bytes;
 }
@@ -41,7 +40,7 @@ TEST(RingSchedule, KeepsTaskOrderAndFitsTheSlots) {
   const ModelConfig config = NorthMiniConfig();
   const TaskGraph graph = TaskGraph::Build(config, 132);
   const RingSchedule schedule =
-      RingSchedule::Of(config, graph, 7, {.active_experts = 52}, kRingOfSlots);
+      RingSchedule::Of(config, graph, 7, {.active_experts = 52}, kSlotBytes);
   ASSERT_FALSE(schedule.chunks().empty());
   EXPECT_TRUE(std::is_sorted(
       schedule.chunks().begin(), schedule.chunks().end(),
@@ -51,24 +50,30 @@ TEST(RingSchedule, KeepsTaskOrderAndFitsTheSlots) {
     const OpKind op = schedule.tasks()[chunk.task].op;
     const bool routed = op == OpKind::kGateUp || op == OpKind::kDown;
     EXPECT_EQ(chunk.queue == ChunkQueue::kRouted, routed);
+    EXPECT_EQ(chunk.queue == ChunkQueue::kKv, op == OpKind::kAttention);
   }
 }
 
-TEST(RingSchedule, SetsPagesApartWhereAttentionHasItsOwnConsumers) {
+// The kernel's own sizes: 48 k-steps of 512 bytes fit 24 KiB, 64 is the most of a chunk.
+TEST(RingSchedule, CutsTilesAsTheKernelDoes) {
   const ModelConfig config = NorthMiniConfig();
   const TaskGraph graph = TaskGraph::Build(config, 132);
-  const RingSchedule together = RingSchedule::Of(config, graph, 7, {}, kRingOfSlots);
-  const RingSchedule apart =
-      RingSchedule::Of(config, graph, 7, {}, {.slot_bytes = kSlotBytes, .kv_apart = true});
-  ASSERT_EQ(together.chunks().size(), apart.chunks().size());
-  int pages = 0;
-  for (size_t i = 0; i < apart.chunks().size(); ++i) {
-    const bool attention = apart.tasks()[apart.chunks()[i].task].op == OpKind::kAttention;
-    EXPECT_EQ(apart.chunks()[i].queue == ChunkQueue::kKv, attention);
-    EXPECT_NE(together.chunks()[i].queue, ChunkQueue::kKv);
-    pages += attention ? 1 : 0;
-  }
-  EXPECT_GT(pages, 0);
+  const RingSchedule schedule =
+      RingSchedule::Of(config, graph, 0, {.contexts = {}, .active_experts = 1}, kSlotBytes);
+  const auto sizes = [&](OpKind op) {
+    std::vector<uint32_t> bytes;
+    for (const RingChunk& chunk : schedule.chunks()) {
+      const Task& task = schedule.tasks()[chunk.task];
+      if (task.op == op && task.layer == 1) bytes.push_back(chunk.bytes);
+    }
+    return bytes;
+  };
+  // Four units of 2048 columns; one unit of 4096; five rows of gate and up; one unit of 768.
+  EXPECT_EQ(sizes(OpKind::kQkvRope),
+            (std::vector<uint32_t>{24576, 24576, 16384, 24576, 24576, 16384}));
+  EXPECT_EQ(sizes(OpKind::kOutputProj), std::vector<uint32_t>(4, 16384));
+  EXPECT_EQ(sizes(OpKind::kGateUp), (std::vector<uint32_t>{20480, 20480}));
+  EXPECT_EQ(sizes(OpKind::kDown), std::vector<uint32_t>{12288});
 }
 
 TEST(RingSchedule, GivesEverySplitOfARowToOneWorker) {
