@@ -15,9 +15,6 @@
 namespace baton {
 namespace {
 
-constexpr int kNorthLayers = 49;
-constexpr int kNorthExperts = 128;
-
 absl::Status WriteTrace(const std::string& path, const std::string& json) {
   std::ofstream file(path);
   file << json;

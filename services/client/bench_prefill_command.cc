@@ -12,7 +12,6 @@
 namespace baton {
 namespace {
 
-constexpr int kNorthLayers = 49;
 constexpr int kMaxChunkTokens = 65536;
 constexpr int kMaxRepeats = 1000;
 
