@@ -51,8 +51,12 @@ class GenerateCall::Attempt final : public grpc::ClientReadReactor<v1::DecodeRes
     if (ok && !call_->OnTokens(response_)) Cancel();
   }
   void OnDone(const grpc::Status& status) override {
-    call_->OnAttemptEnd(FromGrpcStatus(status));
+    // Given back before the call hears of the end: its answer may be the last thing that keeps the
+    // process from going.
+    const std::shared_ptr<GenerateCall> call = call_;
+    const absl::Status end = FromGrpcStatus(status);
     self_.reset();
+    call->OnAttemptEnd(end);
   }
 
  private:
@@ -247,6 +251,7 @@ void GenerateCall::End(absl::Status status) {
 }
 
 void GenerateCall::OnDone() {
+  attempt_.reset();  // Before the gate may let the process go: it holds a call of its own.
   if (entered_) core_->gate().Leave();
   self_.reset();
 }

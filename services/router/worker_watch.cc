@@ -36,11 +36,16 @@ class WorkerWatch::Stream final : public grpc::ClientReadReactor<v1::StatusRepor
     watch_->OnReport(address_, FromProto(report_));
     StartRead(&report_);
   }
+  // What the stream holds of gRPC is given back before the watch hears of the end: after that the
+  // watch, its channels and the process may go.
   void OnDone(const grpc::Status& status) override {
-    watch_->OnStreamEnd(address_, absl::StrCat("lost: ", status.error_message().empty()
-                                                             ? "the worker ended the stream"
-                                                             : status.error_message()));
+    WorkerWatch* const watch = watch_;
+    const std::string address = address_;
+    const std::string reason =
+        absl::StrCat("lost: ", status.error_message().empty() ? "the worker ended the stream"
+                                                              : status.error_message());
     delete this;
+    watch->OnStreamEnd(address, reason);
   }
 
  private:
