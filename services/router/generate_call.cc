@@ -44,11 +44,22 @@ class GenerateCall::Attempt final : public grpc::ClientReadReactor<v1::DecodeRes
     StartRead(&response_);
     StartCall();
   }
-  void ReadNext() { StartRead(&response_); }
+  // One of these two follows OnTokens, when the client has taken the message or is gone. Until then
+  // a hold keeps the call: it may have ended meanwhile, and a read of an ended call is not allowed.
+  void ReadNext() {
+    StartRead(&response_);
+    RemoveHold();
+  }
+  void GiveUp() {
+    Cancel();
+    RemoveHold();
+  }
   void Cancel() { context_.TryCancel(); }
 
   void OnReadDone(bool ok) override {
-    if (ok && !call_->OnTokens(response_)) Cancel();
+    if (!ok) return;
+    AddHold();
+    if (!call_->OnTokens(response_)) GiveUp();
   }
   void OnDone(const grpc::Status& status) override {
     // Given back before the call hears of the end: its answer may be the last thing that keeps the
@@ -185,7 +196,7 @@ void GenerateCall::OnWriteDone(bool ok) {
   if (ok) {
     attempt_->ReadNext();
   } else {
-    attempt_->Cancel();
+    attempt_->GiveUp();
   }
 }
 
