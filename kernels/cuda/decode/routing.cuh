@@ -12,9 +12,9 @@ using AttentionGroup = WorkerGroup<kAttentionRole, kAttentionThreads>;
 inline constexpr int kExpertsPerLane = 8;  // Up to 256 experts.
 inline constexpr int kMaxTopK = 16;
 
-// Orders like the value; a bf16 value's upper 16 bits.
+// Orders like the value, -0 as 0; a bf16 value's upper 16 bits.
 __device__ __forceinline__ uint32_t SortableBf16(float value) {
-  const uint32_t bits = __float_as_uint(value);
+  const uint32_t bits = value == 0.0f ? 0u : __float_as_uint(value);
   return ((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) >> 16;
 }
 
