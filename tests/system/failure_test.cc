@@ -162,17 +162,23 @@ TEST(FailureTest, ADecodeWorkerThatDiesBeforeTheFirstTokenIsReplaced) {
   EXPECT_EQ(answer.tokens.size(), 8u);
 }
 
-TEST(FailureTest, AStoppedPrefillWorkersPagesStayTakenUntilItSpeaks) {
-  Stack stack({.prefill_flags = kSlowPrefill, .decode_flags = {"--prefill-timeout-seconds=1"}});
-  ASSERT_TRUE(stack.WaitReady());
+// Stops the prefill worker while it computes a prompt; how the request ends.
+Answer AskAndStopPrefill(Stack& stack) {
+  EXPECT_TRUE(stack.WaitReady());
   Answer hit;
   std::thread thread([&] { hit = Ask(*stack.Client(), LongPrompt(8)); });
-  ASSERT_TRUE(stack.WaitWorkers([&](const v1::ListWorkersResponse& response) {
+  EXPECT_TRUE(stack.WaitWorkers([&](const v1::ListWorkersResponse& response) {
     return Computes(response, stack.prefill_address(0));
   }));
   stack.prefill(0).Signal(SIGSTOP);
   thread.join();
   EXPECT_TRUE(absl::IsUnavailable(hit.status)) << hit.status;
+  return hit;
+}
+
+TEST(FailureTest, AStoppedPrefillWorkersPagesStayTakenUntilItSpeaks) {
+  Stack stack({.prefill_flags = kSlowPrefill, .decode_flags = {"--prefill-timeout-seconds=1"}});
+  const Answer hit = AskAndStopPrefill(stack);
   EXPECT_THAT(std::string(hit.status.message()), HasSubstr("took longer than 1000 ms"));
   EXPECT_TRUE(stack.WaitWorkers([](const v1::ListWorkersResponse& response) {
     return QuarantinedPages(response) > 0;
@@ -184,15 +190,7 @@ TEST(FailureTest, AStoppedPrefillWorkersPagesStayTakenUntilItSpeaks) {
 TEST(FailureTest, AStoppedPrefillWorkersPagesComeBackByTimeWhereAFlagSaysSo) {
   Stack stack({.prefill_flags = kSlowPrefill,
                .decode_flags = {"--prefill-timeout-seconds=1", "--silent-quarantine-seconds=2"}});
-  ASSERT_TRUE(stack.WaitReady());
-  Answer hit;
-  std::thread thread([&] { hit = Ask(*stack.Client(), LongPrompt(8)); });
-  ASSERT_TRUE(stack.WaitWorkers([&](const v1::ListWorkersResponse& response) {
-    return Computes(response, stack.prefill_address(0));
-  }));
-  stack.prefill(0).Signal(SIGSTOP);
-  thread.join();
-  EXPECT_TRUE(absl::IsUnavailable(hit.status)) << hit.status;
+  AskAndStopPrefill(stack);
   EXPECT_TRUE(stack.WaitWorkers(
       [](const v1::ListWorkersResponse& response) { return QuarantinedPages(response) > 0; }));
   EXPECT_TRUE(stack.WaitWorkers([](const v1::ListWorkersResponse& response) {
