@@ -7,6 +7,7 @@
 #include "common/check.h"
 #include "kernels/decode_benchmark_factory.h"
 #include "kernels/models/checkpoint.h"
+#include "kernels/models/north_geometry.h"
 #include "services/client/bench_plan.h"
 #include "services/client/bench_ratio.h"
 #include "services/client/bench_table.h"
@@ -84,8 +85,8 @@ ExitCode RunBenchDecode(const CommandLine& line) {
   }
   const auto layers = line.integer("layers", 1, kNorthLayers);
   if (!layers.ok()) return Complain(layers.status(), kExitUsage);
-  const auto points =
-      BenchPoints(line, checkpoint == nullptr ? kNorthExperts : checkpoint->config().expert_count);
+  const auto points = BenchPoints(line, checkpoint == nullptr ? NorthMiniCodeGeometry().expert_count
+                                                              : checkpoint->config().expert_count);
   if (!points.ok()) return Complain(points.status(), kExitUsage);
   const absl::Status status = MeasureBoth(
       line,

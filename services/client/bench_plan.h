@@ -12,10 +12,6 @@
 
 namespace baton {
 
-// Of North Mini Code, whose geometry is measured when no checkpoint is named.
-inline constexpr int kNorthLayers = 49;
-inline constexpr int kNorthExperts = 128;
-
 // The flags that BenchPoints reads.
 std::vector<FlagSpec> BenchPointFlags();
 

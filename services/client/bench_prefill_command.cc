@@ -4,6 +4,7 @@
 
 #include "common/check.h"
 #include "kernels/models/checkpoint.h"
+#include "kernels/models/north_geometry.h"
 #include "kernels/prefill_benchmark_factory.h"
 #include "services/client/bench_plan.h"
 #include "services/client/bench_table.h"

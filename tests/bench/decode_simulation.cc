@@ -7,34 +7,12 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/models/model_config.h"
+#include "kernels/models/north_geometry.h"
 #include "kernels/task_graph/ring_rules.h"
 #include "kernels/task_graph/step_simulator.h"
 
 namespace baton {
 namespace {
-
-// Facts: the model's config.json.
-ModelConfig NorthMiniCode() {
-  ModelConfig config{.hidden = 2048,
-                     .layer_count = 49,
-                     .query_heads = 32,
-                     .kv_heads = 4,
-                     .head_dim = 128,
-                     .vocab = 262144,
-                     .expert_count = 128,
-                     .experts_per_token = 8,
-                     .expert_width = 768};
-  config.window_keys = 4096;
-  for (int l = 0; l < config.layer_count; ++l) {
-    const bool full = l % 4 == 0;
-    config.layers.push_back({.sliding = !full,
-                             .rope = !full || l == 0,
-                             .dense = l == 0,
-                             .ffn_width = l == 0 ? 3072 : 768});
-  }
-  return config;
-}
 
 struct Point {
   int batch;
@@ -102,7 +80,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--workers") == 0) workers = std::atoi(argv[i + 1]);
     if (std::strcmp(argv[i], "--check-rings") == 0) check_rings = std::atoi(argv[i + 1]) != 0;
   }
-  const baton::ModelConfig config = baton::NorthMiniCode();
+  const baton::ModelConfig config = baton::NorthMiniCodeGeometry();
   const baton::TaskGraph graph = baton::TaskGraph::Build(config, workers);
   return check_rings ? baton::CheckAllRings(config, graph) : baton::Run(config, graph);
 }

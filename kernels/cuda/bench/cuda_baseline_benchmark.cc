@@ -14,10 +14,10 @@
 #include "kernels/cuda/baseline/baseline_decode.h"
 #include "kernels/cuda/bench/bench_rows.h"
 #include "kernels/cuda/bench/noise_fill.h"
-#include "kernels/cuda/bench/north_geometry.h"
 #include "kernels/cuda/bench/stream_bench.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/models/north_geometry.h"
 
 namespace baton::cuda {
 namespace {

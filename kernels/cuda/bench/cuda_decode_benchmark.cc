@@ -9,11 +9,11 @@
 #include "common/log.h"
 #include "kernels/cuda/bench/bench_rows.h"
 #include "kernels/cuda/bench/decode_bench.h"
-#include "kernels/cuda/bench/north_geometry.h"
 #include "kernels/cuda/bench/stream_bench.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/decode/decode_geometry.h"
+#include "kernels/models/north_geometry.h"
 
 namespace baton::cuda {
 namespace {

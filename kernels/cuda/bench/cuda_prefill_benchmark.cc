@@ -9,13 +9,13 @@
 
 #include "common/check.h"
 #include "common/log.h"
-#include "kernels/cuda/bench/north_geometry.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/prefill/chunk_cost.h"
 #include "kernels/cuda/prefill/device_memory.h"
 #include "kernels/cuda/prefill/prefill_engine.h"
 #include "kernels/kv/model_kv_layout.h"
+#include "kernels/models/north_geometry.h"
 
 namespace baton::cuda {
 namespace {

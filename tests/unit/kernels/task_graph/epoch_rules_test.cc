@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/models/north_geometry.h"
 #include "tests/unit/kernels/task_graph/graph_configs.h"
 
 namespace baton {
@@ -22,7 +23,7 @@ TEST(EpochRules, AcceptsEveryShape) {
       EXPECT_TRUE(CheckEpochs(TaskGraph::Build(named.config, workers)).ok()) << named.name;
     }
   }
-  EXPECT_TRUE(CheckEpochs(TaskGraph::Build(NorthMiniConfig(), 132)).ok());
+  EXPECT_TRUE(CheckEpochs(TaskGraph::Build(NorthMiniCodeGeometry(), 132)).ok());
 }
 
 TEST(EpochRules, RefusesEveryOtherThreshold) {

@@ -36,25 +36,6 @@ inline ModelConfig GraphConfig(int layer_count, int dense_layers, SharedExperts 
   return config;
 }
 
-inline ModelConfig NorthMiniConfig() {
-  ModelConfig config{.hidden = 2048,
-                     .layer_count = 49,
-                     .query_heads = 32,
-                     .kv_heads = 4,
-                     .head_dim = 128,
-                     .vocab = 262144,
-                     .expert_count = 128,
-                     .experts_per_token = 8,
-                     .expert_width = 768};
-  for (int layer = 0; layer < 49; ++layer) {
-    config.layers.push_back({.sliding = layer % 4 != 0,
-                             .rope = layer % 4 != 0 || layer == 0,
-                             .dense = layer == 0,
-                             .ffn_width = layer == 0 ? 3072 : 768});
-  }
-  return config;
-}
-
 inline std::vector<NamedConfig> SmallConfigs() {
   return {{"one dense layer first", GraphConfig(4, 1, SharedExperts::kNone)},
           {"shared expert", GraphConfig(5, 2, SharedExperts::kAverage)},

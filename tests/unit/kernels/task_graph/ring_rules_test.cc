@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/models/north_geometry.h"
 #include "tests/unit/kernels/task_graph/graph_configs.h"
 
 namespace baton {
@@ -55,8 +56,7 @@ TEST(RingRules, AcceptsTheGraphsOfEverySmallShape) {
 // and pages than a batch has: longer runs of one task's chunks only take longer to walk
 // (`decode_simulation --check-rings 1` walks the whole loads).
 TEST(RingRules, AcceptsNorthMiniCodeAtEveryBatchSize) {
-  ModelConfig config = NorthMiniConfig();
-  config.window_keys = 4096;
+  const ModelConfig config = NorthMiniCodeGeometry();
   const TaskGraph graph = TaskGraph::Build(config, 132);
   struct Batch {
     int rows, context, active, slots, slot_bytes;

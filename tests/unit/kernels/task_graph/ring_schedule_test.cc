@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gtest/gtest.h"
+#include "kernels/models/north_geometry.h"
 #include "tests/unit/kernels/task_graph/graph_configs.h"
 
 namespace baton {
@@ -20,7 +21,7 @@ uint64_t BytesOfAllWorkers(const ModelConfig& config, int workers, const StepLoa
 }
 
 TEST(RingSchedule, StreamsEveryWeightOnceAndEveryPageThatIsSeen) {
-  const ModelConfig config = NorthMiniConfig();
+  const ModelConfig config = NorthMiniCodeGeometry();
   const uint64_t hidden = 2048, q = 4096, kv = 512, vocabulary = 262144;
   uint64_t weights = vocabulary * hidden;
   uint64_t pages = 0;
@@ -30,14 +31,12 @@ TEST(RingSchedule, StreamsEveryWeightOnceAndEveryPageThatIsSeen) {
     // Keys [0, 8192) or, of a window of 4096, those from 4097 on: 64 pages, the first in part.
     pages += layer.sliding ? 64 : 128;
   }
-  ModelConfig windowed = config;
-  windowed.window_keys = 4096;
-  const uint64_t found = BytesOfAllWorkers(windowed, 132, {.contexts = {8192}});
+  const uint64_t found = BytesOfAllWorkers(config, 132, {.contexts = {8192}});
   EXPECT_EQ(found, 2 * weights + pages * 64 * 2 * kv * 2);
 }
 
 TEST(RingSchedule, KeepsTaskOrderAndFitsTheSlots) {
-  const ModelConfig config = NorthMiniConfig();
+  const ModelConfig config = NorthMiniCodeGeometry();
   const TaskGraph graph = TaskGraph::Build(config, 132);
   const RingSchedule schedule =
       RingSchedule::Of(config, graph, 7, {.active_experts = 52}, kSlotBytes);
@@ -56,7 +55,7 @@ TEST(RingSchedule, KeepsTaskOrderAndFitsTheSlots) {
 
 // The kernel's own sizes: 48 k-steps of 512 bytes fit 24 KiB, 64 is the most of a chunk.
 TEST(RingSchedule, CutsTilesAsTheKernelDoes) {
-  const ModelConfig config = NorthMiniConfig();
+  const ModelConfig config = NorthMiniCodeGeometry();
   const TaskGraph graph = TaskGraph::Build(config, 132);
   const RingSchedule schedule =
       RingSchedule::Of(config, graph, 0, {.contexts = {}, .active_experts = 1}, kSlotBytes);
@@ -78,15 +77,15 @@ TEST(RingSchedule, CutsTilesAsTheKernelDoes) {
 
 TEST(RingSchedule, GivesEverySplitOfARowToOneWorker) {
   // Pages of all workers' attention tasks, whatever the batch.
-  const ModelConfig config = NorthMiniConfig();
+  const ModelConfig config = NorthMiniCodeGeometry();
   const StepLoad none{.contexts = {0, 0, 0}}, some{.contexts = {100, 0, 5000}};
   const uint64_t tile = 64 * 128 * 2;
   const uint64_t difference =
       BytesOfAllWorkers(config, 132, some) - BytesOfAllWorkers(config, 132, none);
   uint64_t pages = 0;
   for (const LayerConfig& layer : config.layers) {
-    // NorthMiniConfig leaves window_keys at 0: a sliding layer sees no cached key.
-    if (!layer.sliding) pages += 2 + 79;
+    // Of 5000 keys the window leaves those from 905 on: pages 14 to 78.
+    pages += 2 + (layer.sliding ? 65 : 79);
   }
   EXPECT_EQ(difference, pages * tile * 2 * 4);
 }

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/models/north_geometry.h"
 #include "tests/unit/kernels/task_graph/graph_configs.h"
 
 namespace baton {
@@ -11,17 +12,9 @@ constexpr RingShape kSlots = RingShape::Of(6, 24576);
 
 constexpr int kLayers = 9;  // Enough to see; the others repeat them.
 
-ModelConfig WindowedNorth(int layers = kLayers) {
-  ModelConfig config = NorthMiniConfig();
-  config.window_keys = 4096;
-  config.layer_count = layers;
-  config.layers.resize(layers);
-  return config;
-}
-
 StepPrediction Predicted(const StepLoad& load, const DeviceConstants& device = {},
                          const RingShape& ring = kSlots) {
-  static const ModelConfig config = WindowedNorth();
+  static const ModelConfig config = NorthMiniCodeGeometry(kLayers);
   static const TaskGraph graph = TaskGraph::Build(config, 132);
   const auto prediction = PredictStep(config, graph, load, ring, device);
   EXPECT_TRUE(prediction.ok()) << prediction.status();
@@ -48,7 +41,7 @@ DeviceConstants OnlyMemory() {
 }
 
 TEST(StepSimulator, IsNearTheStreamWhereNothingElseCosts) {
-  const ModelConfig config = WindowedNorth(49);
+  const ModelConfig config = NorthMiniCodeGeometry(49);
   const auto prediction =
       PredictStep(config, TaskGraph::Build(config, 132), {.contexts = {8192}, .active_experts = 8},
                   kSlots, OnlyMemory());
@@ -113,7 +106,7 @@ TEST(StepSimulator, SharesAddUp) {
 }
 
 TEST(StepSimulator, NamesTheTaskThatWaitsForEver) {
-  const ModelConfig config = WindowedNorth();
+  const ModelConfig config = NorthMiniCodeGeometry(kLayers);
   TaskLists waiting = TaskGraph::Build(config, 4).lists();
   for (Task& task : waiting[1]) {
     if (task.op == OpKind::kQkvRope && task.layer == 3) {
@@ -127,7 +120,7 @@ TEST(StepSimulator, NamesTheTaskThatWaitsForEver) {
 }
 
 TEST(StepSimulator, RefusesABatchOfNoRows) {
-  const ModelConfig config = WindowedNorth();
+  const ModelConfig config = NorthMiniCodeGeometry(kLayers);
   const TaskGraph graph = TaskGraph::Build(config, 4);
   EXPECT_FALSE(PredictStep(config, graph, {.contexts = {}}, kSlots).ok());
   EXPECT_FALSE(PredictStep(config, graph, {.contexts = std::vector<int>(33, 1)}, kSlots).ok());

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/models/north_geometry.h"
 #include "tests/unit/kernels/task_graph/graph_configs.h"
 
 namespace baton {
@@ -24,7 +25,8 @@ TEST(TaskGraphChecker, AcceptsEveryBuiltGraph) {
 
 TEST(TaskGraphChecker, AcceptsNorthMiniOnAGpu) {
   for (int worker_count : {100, 132}) {
-    const absl::Status status = CheckTaskGraph(TaskGraph::Build(NorthMiniConfig(), worker_count));
+    const absl::Status status =
+        CheckTaskGraph(TaskGraph::Build(NorthMiniCodeGeometry(), worker_count));
     EXPECT_TRUE(status.ok()) << status;
   }
 }

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/models/north_geometry.h"
 #include "tests/unit/kernels/task_graph/graph_configs.h"
 
 namespace baton {
@@ -38,7 +39,7 @@ TEST(TaskGraph, SaysWhatEachTaskDoes) {
 }
 
 TEST(TaskGraph, GivesTheRouterToTheLeastBusyWorkers) {
-  const TaskGraph graph = TaskGraph::Build(NorthMiniConfig(), 132);
+  const TaskGraph graph = TaskGraph::Build(NorthMiniCodeGeometry(), 132);
   std::set<int> owners;
   for (int worker = 0; worker < 132; ++worker) {
     for (const Task& task : graph.tasks(worker)) {

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "kernels/cuda/bench/north_geometry.h"
+#include "kernels/models/north_geometry.h"
 
 namespace baton::cuda {
 namespace {

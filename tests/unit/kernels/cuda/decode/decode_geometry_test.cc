@@ -3,24 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/models/north_geometry.h"
+
 namespace baton::cuda {
 namespace {
 
 using testing::HasSubstr;
 
 constexpr int kWorkers = 132;
-
-ModelConfig NorthLike() {
-  ModelConfig config;
-  config.hidden = 2048;
-  config.head_dim = 128;
-  config.query_heads = 32;
-  config.kv_heads = 4;
-  config.expert_count = 128;
-  config.experts_per_token = 8;
-  config.layers = {{.ffn_width = 3072}, {.ffn_width = 768}};
-  return config;
-}
 
 std::string Refusal(const ModelConfig& config, int worker_count = kWorkers) {
   const absl::Status status = CheckDecodeGeometry(config, worker_count);
@@ -29,32 +19,33 @@ std::string Refusal(const ModelConfig& config, int worker_count = kWorkers) {
 }
 
 TEST(DecodeGeometryTest, TakesTheGeometryOfNorthMiniCode) {
-  EXPECT_TRUE(CheckDecodeGeometry(NorthLike(), kWorkers).ok());
+  EXPECT_TRUE(CheckDecodeGeometry(NorthMiniCodeGeometry(), kWorkers).ok());
+  EXPECT_TRUE(CheckDecodeGeometry(NorthMiniCodeGeometry(4), kWorkers).ok());
 }
 
 TEST(DecodeGeometryTest, NamesTheNumberThatItCannotRun) {
-  ModelConfig config = NorthLike();
+  ModelConfig config = NorthMiniCodeGeometry();
   config.head_dim = 64;
   EXPECT_THAT(Refusal(config), HasSubstr("head_dim: wanted 128, found 64"));
-  config = NorthLike();
+  config = NorthMiniCodeGeometry();
   config.query_heads = 64;
   EXPECT_THAT(Refusal(config), HasSubstr("query heads a KV head: wanted at most 8, found 16"));
-  config = NorthLike();
+  config = NorthMiniCodeGeometry();
   config.hidden = 2056;
   EXPECT_THAT(Refusal(config), HasSubstr("hidden_size: wanted a multiple of 16, found 2056"));
-  config = NorthLike();
+  config = NorthMiniCodeGeometry();
   config.expert_count = 257;
   EXPECT_THAT(Refusal(config), HasSubstr("num_experts: wanted at most 256, found 257"));
-  config = NorthLike();
+  config = NorthMiniCodeGeometry();
   config.experts_per_token = 17;
   EXPECT_THAT(Refusal(config), HasSubstr("num_experts_per_tok: wanted at most 16, found 17"));
-  config = NorthLike();
+  config = NorthMiniCodeGeometry();
   config.layers[1].ffn_width = 776;
   EXPECT_THAT(Refusal(config), HasSubstr("feed-forward width: wanted a multiple of 16, found 776"));
-  config = NorthLike();
+  config = NorthMiniCodeGeometry();
   config.shared_width = 8;
   EXPECT_THAT(Refusal(config), HasSubstr("shared expert width"));
-  config = NorthLike();
+  config = NorthMiniCodeGeometry();
   config.layers.resize(1022, config.layers[1]);
   EXPECT_TRUE(CheckDecodeGeometry(config, kWorkers).ok());
   config.layers.resize(1023, config.layers[1]);
@@ -62,12 +53,12 @@ TEST(DecodeGeometryTest, NamesTheNumberThatItCannotRun) {
 }
 
 TEST(DecodeGeometryTest, RefusesFewerMultiprocessorsThanKvHeads) {
-  EXPECT_THAT(Refusal(NorthLike(), 3), HasSubstr("num_key_value_heads"));
+  EXPECT_THAT(Refusal(NorthMiniCodeGeometry(), 3), HasSubstr("num_key_value_heads"));
 }
 
 // The shapes that made a worker take one layer's routing for another's.
 TEST(DecodeGeometryTest, RefusesWorkersWithoutRowsBetweenLayersThatHaveThem) {
-  ModelConfig config = NorthLike();
+  ModelConfig config = NorthMiniCodeGeometry();
   config.hidden = 256;
   config.layers = {{.dense = true, .ffn_width = 80}, {.ffn_width = 144}};
   EXPECT_THAT(Refusal(config), HasSubstr("feed-forward width"));

@@ -1,6 +1,6 @@
-#include "kernels/cuda/bench/north_geometry.h"
+#include "kernels/models/north_geometry.h"
 
-namespace baton::cuda {
+namespace baton {
 
 ModelConfig NorthMiniCodeGeometry(int layers) {
   ModelConfig config;
@@ -34,4 +34,4 @@ ModelConfig NorthMiniCodeGeometry(int layers) {
   return config;
 }
 
-}  // namespace baton::cuda
+}  // namespace baton

@@ -1,12 +1,10 @@
-#include "kernels/cuda/bench/north_geometry.h"
+#include "kernels/models/north_geometry.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "kernels/cuda/decode/decode_geometry.h"
-
-namespace baton::cuda {
+namespace baton {
 namespace {
 
 TEST(NorthGeometryTest, HasOneDenseLayerAndOneInFourWithoutAWindow) {
@@ -20,10 +18,5 @@ TEST(NorthGeometryTest, HasOneDenseLayerAndOneInFourWithoutAWindow) {
   EXPECT_TRUE(config.layers[0].dense);
 }
 
-TEST(NorthGeometryTest, RunsOnAnH200) {
-  EXPECT_TRUE(CheckDecodeGeometry(NorthMiniCodeGeometry(), 132).ok());
-  EXPECT_TRUE(CheckDecodeGeometry(NorthMiniCodeGeometry(4), 132).ok());
-}
-
 }  // namespace
-}  // namespace baton::cuda
+}  // namespace baton
