@@ -4,6 +4,7 @@
 
 #include "common/check.h"
 #include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/expert_key.cuh"
 
 namespace baton::cuda {
 namespace {
@@ -14,28 +15,6 @@ constexpr int kProductWarps = 8;
 
 __device__ __forceinline__ float RoundBf16(float value) {
   return __bfloat162float(__float2bfloat16(value));
-}
-
-__device__ __forceinline__ uint32_t HashMix(uint32_t a, uint32_t b) {
-  uint32_t h = a * 0x9e3779b1u ^ (b + 0x7f4a7c15u) * 0x85ebca6bu;
-  h ^= h >> 15;
-  h *= 0xc2b2ae35u;
-  h ^= h >> 13;
-  h *= 0x27d4eb2fu;
-  return h ^ h >> 16;
-}
-
-// Larger logit first, then the lower id; -0 equals +0.
-__device__ __forceinline__ uint32_t OrderKey(uint32_t logit, int expert) {
-  const uint32_t bits = logit == 0x8000 ? 0 : logit;
-  const uint32_t ordered = (bits & 0x8000 ? ~bits : bits | 0x8000) & 0xffff;
-  return ordered << 16 | (0xffffu - static_cast<uint32_t>(expert));
-}
-
-__device__ __forceinline__ uint32_t ForcedKey(const ChooseExpertsCall& call, int row, int expert) {
-  const bool pooled = (expert * 5 + call.layer * 37) % call.expert_count < call.forced_experts;
-  const uint32_t hash = HashMix(HashMix(*call.step, call.layer), row * 1024 + expert);
-  return pooled ? ((hash | 0x10000u) & 0xffff0000u) | (0xffffu - expert) : 0xffffu - expert;
 }
 
 // Lane i < k holds the i-th chosen logit.
@@ -60,14 +39,15 @@ __device__ __forceinline__ float SlotWeight(const ChooseExpertsCall& call, float
 // The row's experts and weights, into shared slot arrays.
 __device__ void ChooseRow(const ChooseExpertsCall& call, int row, int lane, int* slot_expert) {
   const uint16_t* logits = reinterpret_cast<const uint16_t*>(call.logits) + row * call.pitch;
+  const uint32_t step = call.forced_experts > 0 ? *call.step : 0;
+  const ExpertDraw draw{step, call.layer, row, call.expert_count, call.forced_experts};
   uint32_t key[kExpertsPerLane];
 #pragma unroll
   for (int i = 0; i < kExpertsPerLane; ++i) {
     const int expert = lane + 32 * i;
     key[i] = 0;
     if (expert >= call.expert_count) continue;
-    key[i] =
-        call.forced_experts > 0 ? ForcedKey(call, row, expert) : OrderKey(logits[expert], expert);
+    key[i] = draw.pool > 0 ? DrawnExpertKey(draw, expert) : ExpertKey(logits[expert], expert);
   }
   int chosen = 0x7fffffff;
   for (int k = 0; k < call.experts_per_token; ++k) {
@@ -79,7 +59,7 @@ __device__ void ChooseRow(const ChooseExpertsCall& call, int row, int lane, int*
     for (int i = 0; i < kExpertsPerLane; ++i) {
       if (key[i] == best) key[i] = 0;
     }
-    if (lane == k) chosen = 0xffff - static_cast<int>(best & 0xffffu);
+    if (lane == k) chosen = ExpertOfKey(best);
   }
   const bool used = lane < call.experts_per_token;
   const float logit = used ? __uint_as_float(uint32_t{logits[chosen]} << 16) : 0.0f;

@@ -12,12 +12,6 @@ using AttentionGroup = WorkerGroup<kAttentionRole, kAttentionThreads>;
 inline constexpr int kExpertsPerLane = 8;  // Up to 256 experts.
 inline constexpr int kMaxTopK = 16;
 
-// Orders like the value, -0 as 0; a bf16 value's upper 16 bits.
-__device__ __forceinline__ uint32_t SortableBf16(float value) {
-  const uint32_t bits = value == 0.0f ? 0u : __float_as_uint(value);
-  return ((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) >> 16;
-}
-
 // Weights of the selected experts (lane i < k holds the i-th logit): Hugging Face's rounding, bf16.
 __device__ __forceinline__ float RoutingWeight(const DecodeParams& p, float logit, int lane) {
   const int k = p.experts_per_token;
@@ -79,8 +73,9 @@ __device__ __forceinline__ void WaitLogits(const AttentionGroup& c, int row,
 template <int NT>
 __device__ void SelectExperts(const AttentionGroup& c, int row) {
   const DecodeParams& p = c.p;
-  const int lane = c.lane, layer_index = c.task.layer;
+  const int lane = c.lane;
   const LayerDevice& layer = c.layer();
+  const ExpertDraw draw{p.step, c.task.layer, row, layer.expert_count, p.forced_experts};
   uint32_t key[kExpertsPerLane];
   float value[kExpertsPerLane];
   WaitLogits(c, row, value);
@@ -89,12 +84,8 @@ __device__ void SelectExperts(const AttentionGroup& c, int row) {
     const int expert = lane + 32 * i;
     key[i] = 0;
     if (expert >= layer.expert_count) continue;
-    key[i] = SortableBf16(value[i]) << 16 | (0xffffu - expert);
-    if (p.forced_experts > 0) {
-      const bool pooled = (expert * 5 + layer_index * 37) % layer.expert_count < p.forced_experts;
-      const uint32_t hash = HashMix(HashMix(p.step, layer_index), row * 1024 + expert);
-      key[i] = pooled ? (hash | 0x10000u) & 0xffff0000u | (0xffffu - expert) : 0xffffu - expert;
-    }
+    key[i] = draw.pool > 0 ? DrawnExpertKey(draw, expert)
+                           : ExpertKey(__float_as_uint(value[i]) >> 16, expert);
   }
   float chosen_logit = 0.0f;
   int chosen = 0;
@@ -103,7 +94,7 @@ __device__ void SelectExperts(const AttentionGroup& c, int row) {
 #pragma unroll
     for (int i = 0; i < kExpertsPerLane; ++i) best = max(best, key[i]);
     best = __reduce_max_sync(~0u, best);
-    const int expert = 0xffff - (best & 0xffffu);
+    const int expert = ExpertOfKey(best);
     float logit = 0.0f;
 #pragma unroll
     for (int i = 0; i < kExpertsPerLane; ++i) {

@@ -7,17 +7,9 @@
 #pragma once
 
 #include "kernels/cuda/decode/waits.cuh"
+#include "kernels/cuda/expert_key.cuh"
 
 namespace baton::cuda {
-
-__device__ __forceinline__ uint32_t HashMix(uint32_t a, uint32_t b) {
-  uint32_t h = a * 0x9e3779b1u ^ (b + 0x7f4a7c15u) * 0x85ebca6bu;
-  h ^= h >> 15;
-  h *= 0xc2b2ae35u;
-  h ^= h >> 13;
-  h *= 0x27d4eb2fu;
-  return h ^ h >> 16;
-}
 
 template <Role kRole, int kThreadCount>
 struct WorkerGroup {
