@@ -89,10 +89,12 @@ void DecodeEngine::Run() {
   FailEverything(absl::UnavailableError("the worker is stopping"));
 }
 
-// Sleeps only when there is nothing to compute.
+// Sleeps only when there is nothing to compute and nobody to admit: what the last step freed may be
+// what a waiting sequence waited for, and no closure tells of it.
 void DecodeEngine::RunClosures() {
   const bool prefilling = options_.self_prefill && options_.self_prefill->head() != nullptr;
-  const bool busy = !device_lost_ && (batch_.busy() || !ready_.empty() || prefilling);
+  const bool busy =
+      !device_lost_ && (batch_.busy() || !ready_.empty() || prefilling || !Plan().admit.empty());
   const auto closures =
       busy ? mailbox_->Drain() : mailbox_->WaitAndDrain(coordinator_.NextTick(SteadyNow()));
   for (const auto& closure : closures) closure();

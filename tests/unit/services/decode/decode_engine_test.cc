@@ -58,7 +58,7 @@ class DecodeEngineTest : public testing::Test {
  protected:
   void Start(int max_rows = 4, uint32_t max_waiting = 8, uint32_t max_prefills = 2) {
     DecodeEngineOptions options;
-    options.runner = std::make_unique<ScriptedDecodeRunner>(max_rows, 2, &state_);
+    options.runner = std::make_unique<ScriptedDecodeRunner>(max_rows, steps_in_flight_, &state_);
     options.arena = *KvArena::Create({.layout = ScriptedLayout(65, 65), .incarnation = "arena"});
     options.client = &client_;
     options.metrics = &metrics_;
@@ -109,7 +109,20 @@ class DecodeEngineTest : public testing::Test {
     });
   }
 
+  // Two requests for one row; nothing else happens once both are known. Ready for AttachAll.
+  void SubmitTwoForOneRow(DecodeJob job, Reader& first, Reader& second) {
+    client_.AnswerByItself();
+    Start(/*max_rows=*/1, /*max_waiting=*/8, /*max_prefills=*/1);
+    first_id_ = Submit(std::move(job), first);
+    Submit(Job(5), second);
+    ASSERT_TRUE(WaitReport([](const WorkerReport& report) { return report.waiting == 1; }));
+    AttachAll();
+  }
+
+  SequenceId first_id_ = 0;
+
   // Read by Start.
+  int steps_in_flight_ = 2;
   uint32_t inline_prefill_tokens_ = 0;
   bool prefills_itself_ = false;
 
@@ -172,6 +185,55 @@ TEST_F(DecodeEngineTest, MoreRequestsThanRowsAllEnd) {
   EXPECT_TRUE(WaitIdle());
   engine_.reset();
   EXPECT_LE(state_.most_rows, 3);
+}
+
+TEST_F(DecodeEngineTest, TheLastRowsEndLetsAWaitingRequestIn) {
+  for (int steps : {1, 2}) {
+    steps_in_flight_ = steps;
+    Reader first(5);
+    Reader second(5);
+    SubmitTwoForOneRow(Job(5), first, second);
+    EXPECT_EQ(first.WaitEnd().finish, FinishReason::kLength);
+    EXPECT_EQ(second.WaitEnd().finish, FinishReason::kLength) << steps << " steps in flight";
+    EXPECT_TRUE(WaitIdle());
+  }
+}
+
+TEST_F(DecodeEngineTest, ACancelledLastRowLetsAWaitingRequestIn) {
+  steps_in_flight_ = 1;
+  Reader first(2000);
+  Reader second(5);
+  SubmitTwoForOneRow(Job(2000), first, second);
+  first.WaitTokens(3);
+  engine_->Cancel(first_id_);
+  first.WaitEnd();
+  EXPECT_EQ(second.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, AFailedStepLetsAWaitingRequestIn) {
+  state_.fail_await_at_step = 4;
+  Reader first(500);
+  Reader second(5);
+  SubmitTwoForOneRow(Job(500), first, second);
+  EXPECT_TRUE(absl::IsInternal(first.WaitEnd().status));
+  EXPECT_EQ(second.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, APromptOfItsOwnThatEndsAtOnceLetsAWaitingRequestIn) {
+  prefills_itself_ = true;
+  Start(/*max_rows=*/1, /*max_waiting=*/8, /*max_prefills=*/1);
+  Reader first(1);
+  Reader second(1);
+  Reader third(1);
+  Submit(Job(1), first);
+  Submit(Job(1), second);
+  Submit(Job(1), third);
+  EXPECT_EQ(first.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_EQ(second.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_EQ(third.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_TRUE(WaitIdle());
 }
 
 TEST_F(DecodeEngineTest, DecodeGoesOnWhileAPrefillRuns) {
