@@ -9,6 +9,8 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/check.h"
@@ -62,7 +64,10 @@ void ParseServiceFlags(int argc, char** argv, const std::string& role) {
     }
     pointers.push_back(argument.data());
   }
-  absl::SetProgramUsageMessage("baton-" + role + ": see --helpfull for all flags");
+  absl::SetProgramUsageMessage(
+      absl::StrCat("baton-", role, " [flags]; their names may be written with dashes"));
+  const auto is_ours = [](absl::string_view file) { return absl::StrContains(file, "services/"); };
+  absl::SetFlagsUsageConfig({.contains_helpshort_flags = is_ours, .contains_help_flags = is_ours});
   const std::vector<char*> rest =
       absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
   if (rest.size() > 1) {

@@ -114,19 +114,29 @@ bool PrintTextReport(const char* what, const TextCheckReport& report, bool json)
   return report.differences.empty();
 }
 
+// The report, or an error that names the file the cases are from.
+absl::StatusOr<TextCheckReport> InFile(const std::string& file,
+                                       absl::StatusOr<TextCheckReport> report) {
+  if (report.ok()) return report;
+  return absl::Status(report.status().code(), absl::StrCat(file, ": ", report.status().message()));
+}
+
 absl::StatusOr<bool> CheckText(const CommandLine& line) {
   bool passed = true;
   BATON_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(line.text("model")));
   if (line.given("tokenizer-cases")) {
-    BATON_ASSIGN_OR_RETURN(const std::string cases, ReadTextFile(line.text("tokenizer-cases")));
-    BATON_ASSIGN_OR_RETURN(const TextCheckReport report, CheckTokenizerCases(cases, *tokenizer));
+    const std::string file = line.text("tokenizer-cases");
+    BATON_ASSIGN_OR_RETURN(const std::string cases, ReadTextFile(file));
+    BATON_ASSIGN_OR_RETURN(const TextCheckReport report,
+                           InFile(file, CheckTokenizerCases(cases, *tokenizer)));
     passed &= PrintTextReport("tokenizer", report, line.on("json"));
   }
   if (line.given("chat-cases")) {
-    BATON_ASSIGN_OR_RETURN(const std::string cases, ReadTextFile(line.text("chat-cases")));
+    const std::string file = line.text("chat-cases");
+    BATON_ASSIGN_OR_RETURN(const std::string cases, ReadTextFile(file));
     BATON_ASSIGN_OR_RETURN(const auto chat_template, ChatTemplate::Load(line.text("model")));
     BATON_ASSIGN_OR_RETURN(const TextCheckReport report,
-                           CheckChatCases(cases, *tokenizer, *chat_template));
+                           InFile(file, CheckChatCases(cases, *tokenizer, *chat_template)));
     passed &= PrintTextReport("chat template", report, line.on("json"));
   }
   return passed;

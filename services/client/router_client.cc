@@ -4,6 +4,8 @@
 
 #include <mutex>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "baton/v1/inference.grpc.pb.h"
 #include "services/base/peer_channel.h"
 #include "services/base/status_to_grpc.h"
@@ -12,11 +14,16 @@ namespace baton {
 
 namespace {
 
-// A server that does not know the call says so without a word.
-absl::Status AsSeenByUsers(const grpc::Status& status) {
+// In words, where gRPC names only the code: a server that does not know the call, a passed
+// deadline.
+absl::Status AsSeenByUsers(const grpc::Status& status, std::chrono::milliseconds timeout) {
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
     return absl::UnimplementedError(
         "the server does not speak baton.v1.Inference: is it a router's address?");
+  }
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && timeout.count() > 0) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("not done within ", absl::FormatDuration(absl::FromChrono(timeout))));
   }
   return FromGrpcStatus(status);
 }
@@ -27,7 +34,8 @@ struct RouterClient::Connection {
   std::unique_ptr<v1::Inference::Stub> stub;
   std::chrono::milliseconds timeout;
   std::mutex mutex;
-  grpc::ClientContext* running = nullptr;  // Guarded by mutex.
+  grpc::ClientContext* running = nullptr;  // Guarded by mutex, as is the next.
+  bool interrupted = false;                // The running call, by Cancel.
 
   void Prepare(grpc::ClientContext& context) const {
     if (timeout.count() > 0) context.set_deadline(std::chrono::system_clock::now() + timeout);
@@ -41,7 +49,8 @@ struct RouterClient::Connection {
     grpc::ClientContext context;
     Prepare(context);
     Response response;
-    const absl::Status status = AsSeenByUsers((stub.get()->*method)(&context, request, &response));
+    const absl::Status status =
+        AsSeenByUsers((stub.get()->*method)(&context, request, &response), timeout);
     if (!status.ok()) return status;
     return response;
   }
@@ -63,19 +72,24 @@ absl::Status RouterClient::Generate(
   {
     std::lock_guard lock(connection_->mutex);
     connection_->running = &context;
+    connection_->interrupted = false;
   }
   const auto reader = connection_->stub->Generate(&context, request);
   v1::GenerateResponse message;
   while (reader->Read(&message)) on_message(message);
-  const absl::Status status = AsSeenByUsers(reader->Finish());
+  const absl::Status status = AsSeenByUsers(reader->Finish(), connection_->timeout);
   std::lock_guard lock(connection_->mutex);
   connection_->running = nullptr;
+  if (connection_->interrupted && absl::IsCancelled(status)) {
+    return absl::CancelledError("interrupted before the end");
+  }
   return status;
 }
 
 bool RouterClient::Cancel() {
   std::lock_guard lock(connection_->mutex);
   if (connection_->running == nullptr) return false;
+  connection_->interrupted = true;
   connection_->running->TryCancel();
   return true;
 }

@@ -15,7 +15,11 @@ using Ids = std::vector<TokenId>;
 absl::StatusOr<Json> ParseCases(const std::string& text) {
   Json cases = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!cases.is_array() || cases.empty()) {
-    return absl::InvalidArgumentError("wanted a JSON array of cases, not empty");
+    const std::string found = cases.is_discarded() ? "text that is not JSON"
+                              : cases.is_array()   ? "an empty array"
+                                                   : cases.type_name();
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted a JSON array of at least 1 case, found ", found));
   }
   return cases;
 }

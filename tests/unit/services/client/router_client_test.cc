@@ -42,7 +42,18 @@ TEST_F(RouterClientTest, CancelEndsTheRunningCallOnly) {
   const absl::Status status =
       client_.Generate(request, [&](const v1::GenerateResponse&) { client_.Cancel(); });
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(status.message(), "interrupted before the end");
   EXPECT_FALSE(client_.Cancel());
+}
+
+TEST_F(RouterClientTest, ALateAnswerIsGivenUpWithTheTimeInWords) {
+  for (auto& worker : cluster_.workers) worker.hang = true;
+  RouterClient hurried(server_->address(), std::chrono::milliseconds(250));
+  v1::GenerateRequest request;
+  request.set_text("x");
+  const absl::Status status = hurried.Generate(request, [](const v1::GenerateResponse&) {});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_EQ(status.message(), "not done within 250ms");
 }
 
 TEST(RouterClientTimeoutTest, AServerThatIsNoRouterIsCalledSo) {
