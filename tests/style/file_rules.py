@@ -142,5 +142,14 @@ def white_space(path, text):
             yield from lines_match(r"\t", text, "a tab; indentation is 2 spaces")
 
 
+def proto_fields(path, text):
+    """Each field of a message has a comment of its own: unit, range, default."""
+    lines = text.splitlines() if path.endswith(".proto") else []
+    for number, line in enumerate(lines, 1):
+        field = re.search(r"[\w.>] ([a-z]\w*) = \d+[^;]*;", line)
+        if field and "//" not in line and not lines[number - 2].strip().startswith("//"):
+            yield number, f"field {field[1]} without a comment that says its unit, range and default"
+
+
 ALL = (line_length, file_length, function_length, parameter_count, pragma_once, banned_names, cuda_ifdef, no_throw,
-       using_namespace, todo_with_issue, test_names, no_glob, no_workplace, white_space)
+       using_namespace, todo_with_issue, test_names, no_glob, no_workplace, white_space, proto_fields)

@@ -45,6 +45,9 @@ FILE_SAMPLES = {
                      [("a.md", "a/work/b, shared/x")]),
     "white_space": ([("a.cc", "int x; \n"), ("a.cc", "\tint x;\n"), ("a.sh", "echo")],
                     [("a.cc", "int x;\n"), ("a.md", "two  \n")]),
+    "proto_fields": (
+        [("a.proto", "// A.\nint32 a = 1;\nrepeated b.C d = 2;\n"), ("a.proto", "message A { B b = 1; }\n")],
+        [("a.proto", "// A.\noptional int32 a = 1;\nenum E {\n  E_A = 0;\n}\n"), ("a.cc", "int a = 1;\n")]),
 }
 
 ROUTER = "services/router/router.cc"
