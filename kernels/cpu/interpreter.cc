@@ -122,7 +122,8 @@ void Interpreter::RunShuffled(uint32_t step) {
     }
     BATON_CHECK(!ready.empty());  // Else the graph is circular.
     const int worker = ready[random() % ready.size()];
-    const Task& task = graph_.tasks(worker)[next[worker]++];
+    const auto tasks = graph_.tasks(worker);
+    const Task& task = tasks[next[worker]++];
     callbacks_.run(worker, task);
     Finish(task, step);
   }
