@@ -104,7 +104,9 @@ __device__ __forceinline__ void SoftmaxBlock(float (&scores)[kCount], RowSums& s
     }
     max = QuadMax(max);
     const float base = max == -INFINITY ? 0.0f : max * scale_log2;
-    correction[half] = Exp2(fmaf(sums.max[half], scale_log2, -base));
+    // Exactly 1 where the maximum stays: the product's rounding error would not be 0, and a tile
+    // that goes on beyond a row's keys must not change the row.
+    correction[half] = max == sums.max[half] ? 1.0f : Exp2(fmaf(sums.max[half], scale_log2, -base));
     sums.max[half] = max;
     float sum = sums.sum[half] * correction[half];
 #pragma unroll

@@ -26,16 +26,13 @@ namespace baton::prefill {
 namespace {
 
 // Whole, chunked and packed prompts. Pinned: equal bits; else: close.
-std::string CheckSplits(int head_dim, bool softmax, bool pinned) {
-  const ModelConfig config = SmallConfig(head_dim, softmax);
-  auto weights = PrefillWeights::Synthetic(config, 7);
-  MUST(weights.status());
-  std::shared_ptr<const PrefillWeights> shared = std::move(*weights);
+std::string CheckSplitsOf(const ModelConfig& config, std::shared_ptr<const PrefillWeights> weights,
+                          bool pinned) {
   PrefillEngineOptions options;
   options.max_chunk_tokens = 1024;
   options.max_segments = 4;
   options.pinned = pinned;
-  Rig rig = MakeRig(config, shared, options, 120);
+  Rig rig = MakeRig(config, std::move(weights), options, 120);
   const int tokens = 421;
   const std::vector<TokenId> prompt = RandomPrompt(tokens, config.vocab, 1);
   const std::vector<TokenId> other = RandomPrompt(200, config.vocab, 2);
@@ -57,7 +54,7 @@ std::string CheckSplits(int head_dim, bool softmax, bool pinned) {
                ? ""
                : std::string(what) + ": other bits in the cache";
   };
-  for (const int chunk : {37, 64, 300}) {
+  for (const int chunk : {37, 64, 100, 300}) {
     const KvPageTable pages = rig.Pages(tokens, chunk);
     const std::string wrong = judge(RunPrompt(rig, prompt, pages, chunk), pages, "chunked");
     if (!wrong.empty()) return absl::StrCat(wrong, " at ", chunk);
@@ -79,6 +76,23 @@ std::string CheckSplits(int head_dim, bool softmax, bool pinned) {
     return "greedy token is not the largest logit";
   }
   return judge(logits, pages, "packed");
+}
+
+std::string CheckSplits(int head_dim, bool softmax, bool pinned) {
+  const ModelConfig config = SmallConfig(head_dim, softmax);
+  auto weights = PrefillWeights::Synthetic(config, 7);
+  MUST(weights.status());
+  return CheckSplitsOf(config, std::move(*weights), pinned);
+}
+
+// Trained weights: scores are large, and no softmax is flat.
+std::string CheckSplitsOfModel(const std::string& model_dir) {
+  auto checkpoint = Checkpoint::Open(model_dir);
+  MUST(checkpoint.status());
+  const ModelConfig& config = (*checkpoint)->config();
+  auto weights = PrefillWeights::Upload(config, (*checkpoint)->weights());
+  MUST(weights.status());
+  return CheckSplitsOf(config, std::move(*weights), true);
 }
 
 std::vector<float> TensorFloats(const SafetensorsFile& file, const std::string& name) {
@@ -157,6 +171,7 @@ std::vector<GpuCase> ModelCases(const GpuTestPaths& paths) {
   options.max_chunk_tokens = 100;
   add("north-nano chunks of 100", {nano, nano_expected, options});
   options.pinned = true;
+  cases.push_back({"engine splits of north-nano", [=] { return CheckSplitsOfModel(nano); }});
   add("north-nano pinned", {nano, nano_expected, options});
   options.attention = AttentionKernel::kMma;
   add("north-nano pinned, mma attention", {nano, nano_expected, options});
