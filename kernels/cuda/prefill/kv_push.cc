@@ -13,6 +13,10 @@ namespace {
 // wait for multiprocessors: on two H200s a copy took 2.8 us, a layer of 10.6 MB 92 us by kernel.
 constexpr size_t kEngineRuns = 16;
 
+// Copies of one layer each (8.5 and 16.8 MB at 8K) reached 288 GB/s under compute on two H200s, of
+// three window layers together 317; two streams for the halves of a copy 299.
+constexpr int kLayersPerCopy = 4;
+
 std::byte* SliceOf(const KvTarget& target, int layer, PageId page) {
   return static_cast<std::byte*>(target.base) + target.layout->TileOffset(layer, page, 0, 0);
 }
@@ -78,6 +82,20 @@ std::vector<PageRun> PlanPageRuns(const std::vector<PageId>& from, const std::ve
     }
   }
   return runs;
+}
+
+LayerRun LayersToPush(const std::vector<uint8_t>& layer_group, int layer, int most) {
+  const int last = static_cast<int>(layer_group.size()) - 1;
+  const auto at = [&](int l) { return layer_group[static_cast<size_t>(l)]; };
+  // Runs begin where the group changes, and every `most` layers from there on.
+  int begin = layer;
+  while (begin > 0 && at(begin - 1) == at(layer)) --begin;
+  LayerRun run{.first = layer, .count = 1};
+  if (layer == last) return run;
+  run.first = begin + (layer - begin) / most * most;
+  run.count = layer - run.first + 1;
+  const bool whole = run.count == most || at(layer + 1) != at(layer) || layer + 1 == last;
+  return whole ? run : LayerRun{};
 }
 
 int FirstVisiblePage(int position, uint32_t window_keys) {
@@ -180,42 +198,45 @@ absl::Status KvPusher::Upload() {
 }
 
 // Returns the bytes it enqueued.
-absl::StatusOr<uint64_t> KvPusher::CopyLayer(const KvTarget& from, const KvTarget& to, int layer) {
-  const int group = from.layout->layer_group[layer];
+absl::StatusOr<uint64_t> KvPusher::CopyLayers(const KvTarget& from, const KvTarget& to,
+                                              LayerRun layers) {
+  const int group = from.layout->layer_group[layers.first];
   const GroupPages& pages = groups_[group];
-  const uint64_t bytes = from.layout->layer_bytes();
+  const uint64_t bytes = layers.count * from.layout->layer_bytes();
   const uint64_t from_pitch = from.layout->groups[group].page_bytes;
   const uint64_t to_pitch = to.layout->groups[group].page_bytes;
   if (pages.by_kernel) {
     SliceCopyCall call;
-    call.from = SliceOf(from, layer, 0);
-    call.to = SliceOf(to, layer, 0);
+    call.from = SliceOf(from, layers.first, 0);
+    call.to = SliceOf(to, layers.first, 0);
     call.from_page_bytes = from_pitch;
     call.to_page_bytes = to_pitch;
     call.slice_bytes = bytes;
     call.pages = pages.pairs;
     call.count = pages.pair_count;
-    call.span = spans_.As<CopySpan>() + layer;
+    call.span = spans_.As<CopySpan>() + layers.first;
     BATON_RETURN_IF_ERROR(LaunchSliceCopy(call, stream_));
     return bytes * pages.pair_count;
   }
   for (const PageRun& run : pages.runs) {
-    BATON_PREFILL_CUDA(cudaMemcpy2DAsync(SliceOf(to, layer, run.to), to_pitch,
-                                         SliceOf(from, layer, run.from), from_pitch, bytes,
+    BATON_PREFILL_CUDA(cudaMemcpy2DAsync(SliceOf(to, layers.first, run.to), to_pitch,
+                                         SliceOf(from, layers.first, run.from), from_pitch, bytes,
                                          run.count, cudaMemcpyDefault, stream_));
   }
   return bytes * pages.pair_count;
 }
 
 absl::Status KvPusher::PushLayer(int layer, cudaStream_t compute) {
-  const LayerEvents& events = events_[layer];
+  const LayerRun due = LayersToPush(local_.layout->layer_group, layer, kLayersPerCopy);
+  if (due.count == 0) return absl::OkStatus();
+  const LayerEvents& events = events_[due.first];
   const bool by_kernel = groups_[local_.layout->layer_group[layer]].by_kernel;
   BATON_PREFILL_CUDA(cudaEventRecord(events.written, compute));
   BATON_PREFILL_CUDA(cudaStreamWaitEvent(stream_, events.written, 0));
   if (!by_kernel) BATON_PREFILL_CUDA(cudaEventRecord(events.begin, stream_));
-  BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayer(local_, remote_, layer));
+  BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayers(local_, remote_, due));
   if (!by_kernel) BATON_PREFILL_CUDA(cudaEventRecord(events.end, stream_));
-  pushed_layers_.push_back(layer);
+  pushed_layers_.push_back(due.first);
   stats_.pushed_bytes += bytes;
   return absl::OkStatus();
 }
@@ -267,7 +288,9 @@ absl::Status KvPusher::PullPrefix(const KvTarget& remote, const KvTarget& local,
   }
   BATON_RETURN_IF_ERROR(Upload());
   for (int layer = 0; layer < static_cast<int>(local.layout->layer_group.size()); ++layer) {
-    BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayer(remote, local, layer));
+    const LayerRun due = LayersToPush(local.layout->layer_group, layer, kLayersPerCopy);
+    if (due.count == 0) continue;
+    BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayers(remote, local, due));
     stats_.pulled_bytes += bytes;
   }
   BATON_PREFILL_CUDA(cudaStreamSynchronize(stream_));

@@ -1,7 +1,8 @@
 // Pushing K/V to an arena on another GPU: the engine computes in a local workspace of the same
 // layout, and each layer's slices of the pages it wrote travel on a copy stream under the next
-// layer's compute. A page's slice of one layer is contiguous; pages whose ids follow each other on
-// both sides travel in one two-dimensional copy of a copy engine, scattered ones by one kernel.
+// layer's compute. A page's slice of layers that follow each other in their group is contiguous;
+// pages whose ids follow each other on both sides travel in one two-dimensional copy of a copy
+// engine, scattered ones by one kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -42,6 +43,18 @@ std::vector<PageRun> PlanPageRuns(const std::vector<PageId>& from, const std::ve
 // The first logical page that holds a key which a window layer's query at `position` sees.
 int FirstVisiblePage(int position, uint32_t window_keys);
 
+// Layers whose slices of a page travel together.
+struct LayerRun {
+  int first = 0;
+  int count = 0;
+
+  bool operator==(const LayerRun&) const = default;
+};
+
+// The layers to push once `layer` is written: none until a run is whole. Runs hold layers of one
+// group, at most `most`, and the last layer is alone, because its push is exposed. Pure.
+LayerRun LayersToPush(const std::vector<uint8_t>& layer_group, int layer, int most);
+
 // How slices travel. kAuto: by the copy engine if the pages form few runs, else by a kernel.
 enum class KvCopyMethod { kAuto, kEngine, kKernel };
 
@@ -66,7 +79,8 @@ class KvPusher {
   // used after it returns.
   absl::Status Begin(const KvTarget& local, const KvTarget& remote,
                      const std::vector<PushSegment>& segments);
-  // Enqueues the slices of `layer`, behind what `compute` has enqueued so far.
+  // `compute` has enqueued what writes `layer`, the one after that of the call before. Enqueues
+  // the slices of layers that are due.
   absl::Status PushLayer(int layer, cudaStream_t compute);
   // Waits until the chunk's pushes and what `compute` has enqueued are complete, and counts both.
   absl::Status Finish(cudaStream_t compute);
@@ -98,12 +112,12 @@ class KvPusher {
   explicit KvPusher(KvCopyMethod method) : method_(method) {}
   absl::Status Upload();
   absl::Status CountEngineSeconds();
-  absl::StatusOr<uint64_t> CopyLayer(const KvTarget& from, const KvTarget& to, int layer);
+  absl::StatusOr<uint64_t> CopyLayers(const KvTarget& from, const KvTarget& to, LayerRun layers);
 
   const KvCopyMethod method_;
   cudaStream_t stream_ = nullptr;
   std::vector<LayerEvents> events_;  // [layer]
-  std::vector<int> pushed_layers_;   // Of this chunk.
+  std::vector<int> pushed_layers_;   // Of this chunk; the first of each run.
   cudaEvent_t computed_ = nullptr;
   cudaEvent_t pushed_ = nullptr;
   KvTarget local_;
