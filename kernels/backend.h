@@ -146,6 +146,9 @@ struct PrefillRunnerOptions {
   // For arenas on another GPU: the longest prompt that local pages must hold; 0 = the model's.
   int max_staged_tokens = 0;
   bool always_push = false;  // For tests: treats arenas on this GPU like those on another.
+  // Results do not depend on how prompts are cut into chunks and packed, bit for bit. Always so on
+  // the CPU.
+  bool pinned = true;
 };
 
 class Backend {

@@ -122,8 +122,9 @@ absl::StatusOr<std::unique_ptr<PrefillRunner>> CudaBackend::MakePrefillRunner(
     const PrefillRunnerOptions& options) {
   BATON_RETURN_IF_ERROR(LoadPrefillWeights());
   BATON_ASSIGN_OR_RETURN(
-      auto engine, prefill::PrefillEngine::Create(config(), prefill_weights_,
-                                                  {.max_chunk_tokens = options.max_chunk_tokens}));
+      auto engine, prefill::PrefillEngine::Create(
+                       config(), prefill_weights_,
+                       {.max_chunk_tokens = options.max_chunk_tokens, .pinned = options.pinned}));
   return std::make_unique<prefill::CudaPrefillRunner>(
       std::move(engine),
       prefill::CudaPrefillRunnerOptions{.max_staged_tokens = options.max_staged_tokens,

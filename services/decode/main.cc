@@ -38,6 +38,7 @@ ABSL_FLAG(
     "longest prefill chunk; sizes the ring of window pages; 0 = 512 on the CPU, 8192 on a GPU");
 ABSL_FLAG(std::string, prefill, "workers",
           "who computes prompts: workers, or self: this process, decode pausing meanwhile");
+ABSL_FLAG(bool, pinned, true, "--prefill=self on a GPU: as --pinned of baton-prefill");
 ABSL_FLAG(uint32_t, inline_prefill_tokens, 0,
           "prompts up to this long go through decode rows, a token a step, without a hand-over");
 ABSL_FLAG(uint32_t, kv_memory_mib, 0,
@@ -171,9 +172,10 @@ absl::Status ExportArena(DecodeProcess& process, const KvLayout& layout) {
 absl::StatusOr<std::unique_ptr<SelfPrefill>> MakeSelfPrefill(DecodeProcess& process,
                                                              const KvLayout& layout) {
   SelfPrefillOptions options{.kv_base = process.memory->base(), .layout = layout};
-  BATON_ASSIGN_OR_RETURN(
-      options.runner, process.backend->MakePrefillRunner(
-                          {.max_chunk_tokens = static_cast<int>(ChunkTokens(*process.backend))}));
+  BATON_ASSIGN_OR_RETURN(options.runner,
+                         process.backend->MakePrefillRunner(
+                             {.max_chunk_tokens = static_cast<int>(ChunkTokens(*process.backend)),
+                              .pinned = absl::GetFlag(FLAGS_pinned)}));
   return std::make_unique<SelfPrefill>(std::move(options));
 }
 

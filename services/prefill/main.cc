@@ -33,6 +33,9 @@ ABSL_FLAG(uint32_t, pack_tokens, 2048,
 ABSL_FLAG(uint32_t, max_waiting, 256, "prompts that may wait");
 ABSL_FLAG(int, max_staged_tokens, 0,
           "longest prompt for a decode worker on another GPU; 0 = the model's longest");
+ABSL_FLAG(bool, pinned, true,
+          "on a GPU: the same products whatever a chunk's size, so that prompts chunked or packed "
+          "otherwise give the same bits; false = cuBLAS's choice");
 ABSL_FLAG(bool, test_always_push, false, "for tests: push to arenas on this GPU too");
 ABSL_FLAG(int, test_chunk_delay_ms, 0, "for tests: sleep before each chunk");
 
@@ -81,7 +84,8 @@ absl::StatusOr<std::unique_ptr<PrefillRunner>> MakeRunner(Backend& backend) {
   PrefillRunnerOptions options{
       .max_chunk_tokens = given > 0 ? given : backend.default_chunk_tokens(),
       .max_staged_tokens = absl::GetFlag(FLAGS_max_staged_tokens),
-      .always_push = absl::GetFlag(FLAGS_test_always_push)};
+      .always_push = absl::GetFlag(FLAGS_test_always_push),
+      .pinned = absl::GetFlag(FLAGS_pinned)};
   while (true) {
     absl::StatusOr<std::unique_ptr<PrefillRunner>> runner = backend.MakePrefillRunner(options);
     const bool smaller = given == 0 && options.max_chunk_tokens > kLeastChunkTokens &&
