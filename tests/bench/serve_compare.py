@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Puts the same loads on two stacks, one after the other, and prints both and their ratio:
+"""Puts the same loads on several stacks, one after the other, and prints what each gave and the last one's ratio to the
+first:
 
     tests/bench/serve_compare.py --model=DIR [--bin=build/bin] [--backend=cpu|cuda] [--pair=processes|one-gpu|two-gpu]
                                  [--decode=FLAG=VALUE ...] [--prefill=FLAG=VALUE ...]
-                                 [-- FLAGS OF baton bench serve] ...
+                                 [--stack="NAME [FLAG=VALUE ...]" ...] [--no-self] [--logs=DIR]
+                                 [-- FLAGS OF baton bench serve [++ FLAGS ...]] ...
 
-pair: prefill and decode in processes of their own, started plainly or by deploy/local/one-gpu or two-gpu.
+A stack is prefill and decode in processes of their own, started plainly or by deploy/local/one-gpu or two-gpu with the
+flags of --stack (decode:, prefill: and, for a script, its own); without --stack there is one, called pair. The last is
 self: the decode process computes prompts itself, between its steps (--prefill=self).
-Each -- begins another load. Without any there is one: 8 steady rows beside prompts of 2K to 32K tokens, for a
-large model.
+Each -- begins another load, each ++ one at the same time as the one before it. Without any there is one: 8 steady rows
+beside prompts of 2K to 32K tokens, for a large model.
 """
 
 import argparse
@@ -21,10 +24,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 UNAVAILABLE = 4  # Exit status of `baton`.
-LOAD = ["--steady-rows=8", "--requests=24", "--rate=2", "--prompt-tokens=2048*4+8192*2+32768", "--output-tokens=16"]
+# The seed draws 2K six times, 8K and 32K three times each. With one token an answer the batch is the steady rows alone.
+LOAD = ["--seed=3", "--requests=12", "--rate=1", "--prompt-tokens=2048*4+8192*2+32768", "--output-tokens=1",
+        "--steady-rows=8", "--steady-alone-seconds=3"]
+STOP_S = 40
 ROWS = [("output tokens/s", ("output_throughput",)), ("time to first token, mean ms", ("mean_ttft_ms",)),
         ("time to first token, p50 ms", ("median_ttft_ms",)), ("time to first token, p99 ms", ("p99_ttft_ms",)),
         ("inter-token, mean ms", ("mean_itl_ms",)), ("inter-token, p99 ms", ("p99_itl_ms",)),
@@ -37,13 +44,19 @@ ROWS = [("output tokens/s", ("output_throughput",)), ("time to first token, mean
         ("steady p99, beside over alone", ("steady", "p99_ratio"))]
 
 
-def arguments():
+def split(words, mark):
     groups = [[]]
-    for argument in sys.argv[1:]:
-        if argument == "--":
+    for word in words:
+        if word == mark:
             groups.append([])
         else:
-            groups[-1].append(argument)
+            groups[-1].append(word)
+    return groups
+
+
+def arguments():
+    """The options, and the loads one after the other, each a list of those that run at the same time."""
+    own, *loads = split(sys.argv[1:], "--")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
@@ -51,9 +64,11 @@ def arguments():
     parser.add_argument("--pair", choices=("processes", "one-gpu", "two-gpu"), default="processes")
     parser.add_argument("--decode", action="append", default=[], metavar="FLAG=VALUE")
     parser.add_argument("--prefill", action="append", default=[], metavar="FLAG=VALUE")
+    parser.add_argument("--stack", action="append", default=[], metavar="NAME FLAGS")
+    parser.add_argument("--no-self", action="store_true")
     parser.add_argument("--logs", default=None)
     parser.add_argument("--start-seconds", type=int, default=300)
-    return parser.parse_args(groups[0]), groups[1:] or [LOAD]
+    return parser.parse_args(own), [split(load, "++") for load in loads] or [[LOAD]]
 
 
 class Stack:
@@ -79,24 +94,27 @@ class Stack:
         return self.start(role, [os.path.join(self.options.bin, "baton-" + role), "--model=" + self.options.model,
                                  "--listen=127.0.0.1:0"] + flags, r"^listening address=(\S+)")
 
-    def serve_pair(self):
-        decode = ["--" + flag for flag in self.options.decode]
-        prefill = ["--" + flag for flag in self.options.prefill]
+    def serve_pair(self, flags):
+        """A pair; flags: as in --stack."""
+        flags = flags + ["decode:" + flag for flag in self.options.decode]
+        flags += ["prefill:" + flag for flag in self.options.prefill]
         if self.options.pair != "processes":
             link_programs(self.options.bin)
             script = [os.path.join(ROOT, "deploy/local", self.options.pair), "--model=" + self.options.model]
-            script += ["--decode:" + flag for flag in self.options.decode]
-            script += ["--prefill:" + flag for flag in self.options.prefill]
-            return self.start(self.options.pair, script, r"^Serving .* on (\S+:\d+)")
+            return self.start(self.options.pair, script + ["--" + flag for flag in flags], r"^Serving .* on (\S+:\d+)")
         backend = ["--backend=" + self.options.backend]
-        owner = self.service("decode", backend + decode)
-        writer = self.service("prefill", backend + prefill)
+        owner = self.service("decode", backend + flags_of("decode", flags))
+        writer = self.service("prefill", backend + flags_of("prefill", flags))
         return self.service("router", [f"--decode-workers={owner}", f"--prefill-workers={writer}"])
 
     def serve_self(self):
         owner = self.service("decode", ["--backend=" + self.options.backend, "--prefill=self"] +
                              ["--" + flag for flag in self.options.decode])
         return self.service("router", [f"--decode-workers={owner}"])
+
+
+def flags_of(role, flags):
+    return ["--" + flag.removeprefix(role + ":") for flag in flags if flag.startswith(role + ":")]
 
 
 def link_programs(programs):
@@ -111,7 +129,7 @@ def stop(process):
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
-        process.wait(30)
+        process.wait(STOP_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -131,21 +149,44 @@ def meet(baton, router, limit_s):
         time.sleep(0.1)
 
 
-def measure(options, name, loads):
-    """The reports of all loads on the stack."""
+def run_together(name, baton, router, loads):
+    """The reports of loads that run at the same time."""
+    benches = [subprocess.Popen([baton, "bench", "serve", "--router=" + router, "--json"] + load,
+                                stdout=subprocess.PIPE, text=True) for load in loads]
+    outputs = [bench.communicate()[0] for bench in benches]
+    for bench, output in zip(benches, outputs):
+        print(f"{name}: {output.strip()}", flush=True)
+        if bench.returncode != 0:
+            raise SystemExit(f"{name}: baton bench serve ended with {bench.returncode}")
+    return [json.loads(output) for output in outputs]
+
+
+def say_transfer(name, pair):
+    """What the prefill process of a deploy/local script counted of K/V bytes that it copied."""
+    with open(os.path.join(ROOT, "build", pair, "prefill.out"), encoding="utf-8") as stream:
+        port = re.search(r"metrics_port=(\d+)", stream.read()).group(1)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    found = dict(re.findall(r"^baton_kv_(\w+)\{[^}]*\} (\S+)$", text, re.MULTILINE))
+    pushed, busy = float(found["pushed_bytes_total"]), float(found["push_seconds_total"])
+    rate = f" at {pushed / busy / 1e9:.0f} GB/s" if busy else ""
+    written, exposed = float(found["handover_bytes_total"]), float(found["push_exposed_seconds_sum"])
+    print(f"{name}: {written / 1e6:.0f} MB of K/V handed over, {pushed / 1e6:.0f} MB copied{rate}, exposed "
+          f"{1e3 * exposed:.3f} ms in all", flush=True)
+
+
+def measure(options, name, flags, loads):
+    """The reports of all loads on the stack. flags: as in --stack; None: self."""
     with contextlib.ExitStack() as stack:
-        processes = Stack(options, name, stack)
-        router = processes.serve_pair() if name == "pair" else processes.serve_self()
+        processes = Stack(options, name.replace(":", "-"), stack)
+        begin = time.monotonic()
+        router = processes.serve_self() if flags is None else processes.serve_pair(flags)
         baton = os.path.join(options.bin, "baton")
         meet(baton, router, options.start_seconds)
-        reports = []
-        for load in loads:
-            bench = subprocess.run([baton, "bench", "serve", "--router=" + router, "--json"] + load, check=False,
-                                   stdout=subprocess.PIPE, text=True)
-            if bench.returncode != 0:
-                raise SystemExit(f"{name}: baton bench serve ended with {bench.returncode}: {bench.stdout}")
-            print(f"{name}: {bench.stdout.strip()}", flush=True)
-            reports.append(json.loads(bench.stdout))
+        print(f"{name}: serves after {time.monotonic() - begin:.1f} s", flush=True)
+        reports = [report for load in loads for report in run_together(name, baton, router, load)]
+        if flags is not None and options.pair != "processes":
+            say_transfer(name, options.pair)
         return reports
 
 
@@ -157,25 +198,41 @@ def value(report, path):
     return report
 
 
-def show(pair_report, self_report):
-    print(f"\n{pair_report['load']}\n{'':<32}{'pair':>12}{'self':>12}{'self / pair':>13}")
-    for name, path in ROWS:
-        pair, alone = value(pair_report, path), value(self_report, path)
-        if pair is None or alone is None:
+def show(reports):
+    """One load: its report by stack's name."""
+    names = list(reports)
+    ratio = f"{names[-1]} / {names[0]}" if len(names) > 1 else ""
+    print(f"\n{reports[names[0]]['load']}\n{'':<32}" + "".join(f"{name:>16}" for name in names) + f"{ratio:>24}")
+    for title, path in ROWS:
+        values = [value(reports[name], path) for name in names]
+        if None in values:
             continue
-        ratio = f"{alone / pair:13.2f}" if pair else f"{'':>13}"
-        print(f"{name:<32}{pair:12.2f}{alone:12.2f}{ratio}")
+        last = f"{values[-1] / values[0]:24.2f}" if ratio and values[0] else ""
+        print(f"{title:<32}" + "".join(f"{number:16.2f}" for number in values) + last)
 
 
 def main():
+    # What `timeout` sends: the stack must still be ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options, loads = arguments()
     options.model = os.path.abspath(options.model)
     options.bin = os.path.abspath(options.bin)
     options.logs = os.path.abspath(options.logs) if options.logs else tempfile.mkdtemp(prefix="serve-compare-")
-    reports = [measure(options, name, loads) for name in ("pair", "self")]
-    for pair, alone in zip(*reports):
-        show(pair, alone)
-    return 0
+    stacks = {words.split()[0]: words.split()[1:] for words in options.stack or ["pair"]}
+    if not options.no_self:
+        stacks["self"] = None
+    reports, failed = {}, False
+    for name, flags in stacks.items():
+        try:
+            reports[name] = measure(options, name, flags, loads)
+        except SystemExit as exit_:
+            if exit_.code == 143:
+                raise
+            print(f"{name}: {exit_.code}", flush=True)
+            failed = True
+    for index in range(sum(len(load) for load in loads) if reports else 0):
+        show({name: of_stack[index] for name, of_stack in reports.items()})
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Compares two folders of answers that `baton generate --json --logprobs` printed, one file a prompt.
 
-compare_answers.py [--exact] WANTED FOUND
+compare_answers.py [--exact] WANTED [WANTED ...] FOUND
 
+Of several folders WANTED one must agree, prompt by prompt: a near tie between two experts moves the probabilities of
+one precision by far more than rounding.
 --exact: tokens and log-probabilities must be equal to the bit. Else tokens must be equal up to the first near tie:
 where two answers part, both had the same text before it, so the log-probabilities of the two choices are the same but
 for rounding if the choice was a tie."""
@@ -49,19 +51,24 @@ def compare(wanted, found, exact):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--exact", action="store_true")
-    parser.add_argument("wanted")
+    parser.add_argument("wanted", nargs="+")
     parser.add_argument("found")
     options = parser.parse_args()
-    names = sorted(os.listdir(options.wanted))
-    if not names or names != sorted(os.listdir(options.found)):
-        print(f"wanted the same answers in both folders, found {names} and {sorted(os.listdir(options.found))}")
+    folders = [*options.wanted, options.found]
+    names = sorted(os.listdir(options.found))
+    if not names or any(sorted(os.listdir(folder)) != names for folder in folders):
+        print(f"wanted the same answers in all folders, found {[sorted(os.listdir(folder)) for folder in folders]}")
         return 1
     wrong = 0
     for name in names:
-        text, right = compare(read_answer(os.path.join(options.wanted, name)),
-                              read_answer(os.path.join(options.found, name)), options.exact)
+        found = read_answer(os.path.join(options.found, name))
+        for folder in options.wanted:
+            text, right = compare(read_answer(os.path.join(folder, name)), found, options.exact)
+            if right:
+                break
         wrong += not right
-        print(f"{'ok  ' if right else 'FAIL'} {os.path.basename(options.found)}/{name}: {text}")
+        beside = f", beside {os.path.basename(folder)}" if len(options.wanted) > 1 else ""
+        print(f"{'ok  ' if right else 'FAIL'} {os.path.basename(options.found)}/{name}: {text}{beside}")
     return 1 if wrong else 0
 
 

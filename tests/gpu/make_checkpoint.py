@@ -114,10 +114,11 @@ class HostNoise:
     def piece(self, begin, end, writer):
         del writer
         at = (begin // PIECE * 7919 + self.shift) % (1 << 22)
-        values = self.pool[at:at + end - begin].copy()
+        values = self.pool[at:at + end - begin]
         for first, last in self.norms:
             first, last = max(first, begin) - begin, min(last, end) - begin
             if first < last:
+                values = values if values.flags.owndata else values.copy()
                 noise = self.numpy.random.default_rng(self.shift + first).standard_normal(last - first)
                 values[first:last] = self.bf16(1 + NORM_DEVIATION * noise)
         return memoryview(values.view(self.numpy.uint8))

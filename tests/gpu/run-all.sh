@@ -2,10 +2,12 @@
 # Runs every test and benchmark that needs a GPU and prints one table last; nothing is built:
 #   tests/gpu/run-all.sh BIN ROOT [LOGS] [ONLY]
 # BIN: a folder with the programs, or with what tests/gpu/pack.sh made of them. ROOT: this repository. LOGS: outputs.
-# ONLY: run the steps whose names contain it. Exit status 0 when every step that ran passed.
+# ONLY: run the steps whose names contain it, or one of several with commas between. BATON_STEP_SECONDS: no step may
+# take longer. BATON_CHECKPOINTS: where to make checkpoints, else in memory.
+# Exit status 0 when every step that ran passed.
 set -uo pipefail
 
-[ $# -ge 2 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 bin=$(readlink -f "$1")
 root=$(readlink -f "$2")
 logs=${3:-$(mktemp -d)}
@@ -26,11 +28,22 @@ export LD_LIBRARY_PATH=$bin/../lib:/usr/local/cuda/targets/x86_64-linux/lib${LD_
 if ! ldconfig -p | grep -q 'libstdc++\.so\.6'; then LD_LIBRARY_PATH+=:$bin/../lib/cxx; fi
 export BATON_TEST_ROOT=$root BATON_TEST_PROGRAMS=$bin BATON_TEST_LOGS=$logs
 
+# wanted NAME: it is one of ONLY.
+wanted() {
+  local part parts
+  IFS=, read -ra parts <<<"$only,"
+  for part in "${parts[@]}"; do
+    case "$1" in *"$part"*) return 0 ;; esac
+  done
+  return 1
+}
+
 # step NAME LIMIT_SECONDS COMMAND...: its output goes to LOGS/NAME.log and to ours.
 step() {
   local name=$1 limit=$2 begin=$SECONDS status=0
   shift 2
-  case "$name" in *"$only"*) ;; *) return 0 ;; esac
+  wanted "$name" || return 0
+  [ "$limit" -le "${BATON_STEP_SECONDS:-$limit}" ] || limit=$BATON_STEP_SECONDS
   printf '\n== %s: %s\n' "$name" "$*"
   timeout --kill-after=5 "$limit" "$@" 2>&1 | tee "$logs/$name.log" || status=$?
   names+=("$name")
@@ -61,7 +74,7 @@ check=("$bin/baton" check --backend=cuda --model="$nano" --oracle="$oracle/north
 step check-cuda 60 "${check[@]}"
 step check-cuda-chunks 60 "${check[@]}" --chunk-tokens=7
 step load-nano 30 "$bin/load_bench" "$nano" 3
-step stack 150 "$root/tests/gpu/stack.sh" "$bin" "$root" "$logs/stack"
+step stack 200 "$root/tests/gpu/stack.sh" "$bin" "$root" "$logs/stack"
 step faults 240 "$bin/gpu_fault"
 step failures 120 env BATON_TEST_BACKEND=cuda "$bin/system_failure"
 step one-gpu 120 python3 "$root/tests/gpu/serve_local.py" one-gpu "$bin" "$logs" --model="$nano" --tokens=3000
@@ -94,13 +107,36 @@ step check-north-4 120 "$bin/baton" check --backend=cuda --model="$memory/north4
 step decode-north-4 120 "$bin/decode_oracle" "$memory/north4" "$logs/north4"
 step baseline-north-4 120 "$bin/baton" bench decode --model="$memory/north4" --batch=1,8,32 --steps=16 --baseline
 rm -rf "$memory/north4"
-step make-checkpoint 200 "$root/tests/gpu/make_checkpoint.py" "$memory/north"
+# One that lies there already is used, and stays.
+made=0
+if wanted make-checkpoint && [ ! -e "$memory/north/model.safetensors.index.json" ]; then
+  step make-checkpoint 200 "$root/tests/gpu/make_checkpoint.py" "$memory/north"
+  made=1
+fi
 step load-north 120 "$bin/load_bench" "$memory/north" 2
-one_gpu=(--model="$memory/north" --backend=cuda --pair=one-gpu --bin="$bin" --logs="$logs/serve-compare")
-step serve-compare 400 python3 "$root/tests/bench/serve_compare.py" "${one_gpu[@]}"
-rm -rf "$memory/north"
+north=(--model="$memory/north")
+step full-one-gpu 200 python3 "$root/tests/gpu/serve_local.py" one-gpu "$bin" "$logs" "${north[@]}" --seconds=0 \
+  --repeats=3
+compare=(python3 "$root/tests/bench/serve_compare.py" "${north[@]}" --backend=cuda --bin="$bin")
+shares=()
+for share in 73:28 75:25 66:34; do
+  shares+=(--stack="$share decode_share=${share%:*} prefill_share=${share#*:}")
+done
+step serve-compare 400 "${compare[@]}" --pair=one-gpu --logs="$logs/serve-compare" "${shares[@]}"
+# Prompts of 16 tokens beside long ones, through prefill and through decode's rows.
+long=(--requests=6 --rate=1 --prompt-tokens=8192 --output-tokens=16 --steady-rows=8
+  --steady-alone-seconds=0)
+short=(--requests=60 --rate=6 --prompt-tokens=16 --output-tokens=4)
+step serve-short 200 "${compare[@]}" --pair=one-gpu --logs="$logs/serve-short" --no-self --stack=prefill \
+  --stack="rows decode:inline_prefill_tokens=64" -- --requests=8 --prompt-tokens=4 --output-tokens=2 \
+  -- --requests=8 --prompt-tokens=16 --output-tokens=2 -- --requests=8 --prompt-tokens=64 --output-tokens=2 \
+  -- "${long[@]}" ++ "${short[@]}"
+if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
+  step serve-two-gpu 200 "${compare[@]}" --pair=two-gpu --logs="$logs/serve-two-gpu"
+fi
+[ "$made" = 0 ] || rm -rf "$memory/north"
 step bench-prefill 150 "$bin/baton" bench prefill
-step bench-prefill-pinned 100 "$bin/baton" bench prefill --lengths=8192 --pinned
+step bench-prefill-pinned 100 "$bin/baton" bench prefill --lengths=512,2048,8192,32768 --pinned
 step bench-prefill-packed 100 "$bin/baton" bench prefill --lengths=32768 --pack=2048 --stages
 
 printf '\n%-22s %8s  %s\n' step seconds result

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # The whole service on one GPU against the whole service on the CPU, North Nano, real processes:
 #   tests/gpu/stack.sh BIN ROOT LOGS
-# Tokens must be equal wherever the choice was not a near tie; alone and with others in the batch they must be equal to
-# the bit; the transport must be cuda_ipc, in place; /metrics of both workers must answer while they serve.
+# Tokens must be equal to those in bfloat16 or in float32 wherever the choice was not a near tie, also where decode's
+# rows compute the prompt. They must be equal to the bit alone and with others in the batch, in short chunks, packed,
+# pushed as to another GPU, and with --prefill=self. The transport must be cuda_ipc, in place; /metrics of both workers
+# must answer while they serve.
+# BATON_TEST_BACKEND=cpu tries this script itself where there is no GPU.
 set -euo pipefail
 
-[ $# -eq 3 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 bin=$(readlink -f "$1")
 root=$(readlink -f "$2")
 mkdir -p "$3"
 logs=$(readlink -f "$3")
 model=$root/deploy/models/north-nano
 max_tokens=64
+backend=${BATON_TEST_BACKEND:-cuda}
 
 # What the sourced functions call build/bin is BIN.
 place=$(mktemp -d)
@@ -67,19 +71,50 @@ read_metrics() {
   say "/metrics of $1: $(wc -l <"$logs/$1.prom") lines"
 }
 
-# serve BACKEND: starts the three processes; their logs are LOGS/BACKEND.
-serve() {
-  log_dir=$logs/$1
-  start_service decode build/bin/baton-decode --backend="$1" --model="$model"
-  local decode=$address
-  start_service prefill build/bin/baton-prefill --backend="$1" --model="$model"
-  start_service router build/bin/baton-router --model="$model" --prefill_workers="$address" --decode_workers="$decode"
-  wait_for_workers "$address" 2
+# metric ROLE NAME: its value, summed over labels, in LOGS/ROLE.prom.
+metric() {
+  awk -v name="$2" 'index($0, name "{") == 1 {sum += $NF} END {printf "%d", sum}' "$logs/$1.prom"
 }
 
-serve cuda
-ask_each "$logs/cuda-alone"
-ask_together "$logs/cuda-together" &
+# wants_metric ROLE NAME LEAST: it must be that much.
+wants_metric() {
+  local found
+  read_metrics "$1"
+  found=$(metric "$1" "$2")
+  say "$1: $2 $found"
+  [ "$found" -ge "$3" ] || fail "$1: wanted $2 at least $3, found $found"
+}
+
+# serve BACKEND NAME [FLAG...]: starts the processes; their logs are LOGS/NAME. A flag is decode:X or prefill:X; with
+# decode:--prefill=self there is no prefill process.
+serve() {
+  local kind=$1 flag decode prefill="" own=() others=()
+  log_dir=$logs/$2
+  shift 2
+  for flag in "$@"; do
+    case "$flag" in
+      decode:*) own+=("${flag#decode:}") ;;
+      prefill:*) others+=("${flag#prefill:}") ;;
+    esac
+  done
+  start_service decode build/bin/baton-decode --backend="$kind" --model="$model" "${own[@]}"
+  decode=$address
+  case " $* " in
+    *--prefill=self*) ;;
+    *)
+      start_service prefill build/bin/baton-prefill --backend="$kind" --model="$model" "${others[@]}"
+      prefill=$address
+      ;;
+  esac
+  start_service router build/bin/baton-router --model="$model" --prefill_workers="$prefill" --decode_workers="$decode"
+  wait_for_workers "$address" "$([ -n "$prefill" ] && echo 2 || echo 1)"
+}
+
+compare() { python3 "$root/tests/gpu/compare_answers.py" "$@"; }
+
+serve "$backend" plain
+ask_each "$logs/alone"
+ask_together "$logs/together" &
 together=$!
 read_metrics decode
 read_metrics prefill
@@ -89,10 +124,47 @@ read_metrics prefill
 grep -h '^baton_kv_.*bytes_total\|^baton_generation_tokens_total' "$logs/decode.prom" "$logs/prefill.prom"
 grep -q '^baton_kv_pushed_bytes_total{.*} 0$' "$logs/prefill.prom" || fail "bytes were copied on one GPU"
 build/bin/baton status --router="$address" | tee "$logs/status.txt"
-grep -q 'by cuda_ipc' "$logs/status.txt" || fail "wanted a transport cuda_ipc in the status above, found none"
+[ "$backend" = cpu ] || grep -q 'by cuda_ipc' "$logs/status.txt" ||
+  fail "wanted a transport cuda_ipc in the status above, found none"
 stop_stack
-serve cpu
-ask_each "$logs/cpu-alone"
+compare --exact "$logs/alone" "$logs/together"
+
+serve "$backend" chunks prefill:--chunk_tokens=100
+ask_each "$logs/chunked"
+wants_metric prefill baton_prefill_chunks_total "$((${#prompts[@]} + 1))"
 stop_stack
-python3 "$root/tests/gpu/compare_answers.py" --exact "$logs/cuda-alone" "$logs/cuda-together"
-python3 "$root/tests/gpu/compare_answers.py" "$logs/cpu-alone" "$logs/cuda-alone"
+compare --exact "$logs/alone" "$logs/chunked"
+
+# Prompts wait for each other while the first of them is held up, and then share a chunk.
+serve "$backend" packing prefill:--pack_tokens=8192 prefill:--test_chunk_delay_ms=300 decode:--max_prefills=16
+ask_together "$logs/packed"
+[ "$backend" = cpu ] || wants_metric prefill baton_packed_prompts_total 2
+stop_stack
+compare --exact "$logs/alone" "$logs/packed"
+
+serve "$backend" pushing prefill:--test_always_push
+ask_each "$logs/pushed"
+[ "$backend" = cpu ] || wants_metric prefill baton_kv_pushed_bytes_total 1
+stop_stack
+compare --exact "$logs/alone" "$logs/pushed"
+
+serve "$backend" itself decode:--prefill=self
+ask_each "$logs/self"
+wants_metric decode baton_self_prefills_total "${#prompts[@]}"
+stop_stack
+compare --exact "$logs/alone" "$logs/self"
+
+serve "$backend" inline decode:--inline_prefill_tokens=64
+ask_each "$logs/inline-alone"
+ask_together "$logs/inline-together"
+wants_metric decode baton_inline_prefills_total 2
+stop_stack
+compare --exact "$logs/inline-alone" "$logs/inline-together"
+compare "$logs/alone" "$logs/inline-alone"
+
+for dtype in bfloat16 float32; do
+  serve cpu "cpu-$dtype" "decode:--dtype=$dtype" "prefill:--dtype=$dtype"
+  ask_each "$logs/$dtype"
+  stop_stack
+done
+compare "$logs/bfloat16" "$logs/float32" "$logs/alone"
