@@ -125,7 +125,7 @@ class LocalScriptsTest(unittest.TestCase):
             calls = stream.read()
         # MPS shows its clients the one GPU that it was given, as number 0.
         self.assertRegex(calls, r"baton-decode .*--chunk_tokens=8192 sees=0 share=60\n")
-        self.assertRegex(calls, r"baton-prefill .*--chunk_tokens=8192 --max_waiting=3 sees=0 share=25\n")
+        self.assertRegex(calls, r"baton-prefill .*--chunk_tokens=8192 --max_waiting=3 sees=0 share=28\n")
 
     def test_two_gpu_serves(self):
         words = self.run_script("two-gpu", "--decode_gpu=1", "--prefill_gpu=0", "--chunk_tokens=512",
