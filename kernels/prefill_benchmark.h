@@ -25,6 +25,7 @@ struct PrefillStageTime {
 struct PrefillMeasurement {
   double seconds_median = 0;  // Of the whole point, as the host sees it.
   double seconds_best = 0;
+  double seconds_estimated = 0;  // What the cost model says of an H200.
   uint64_t tokens = 0;
   double matrix_operations = 0;     // Of the products; a multiply-add counts as two.
   double attention_operations = 0;  // Over visible keys only.

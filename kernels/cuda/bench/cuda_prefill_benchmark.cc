@@ -57,7 +57,9 @@ class CudaPrefillBenchmark : public PrefillBenchmark {
   absl::Status Prepare();
   absl::StatusOr<std::unique_ptr<PrefillEngine>> MakeEngine(bool time_stages) const;
   PromptSet MakePrompts(const PrefillPoint& point) const;
+  std::vector<std::vector<PrefillSegment>> Chunks(const PromptSet& prompts) const;
   absl::Status RunOnce(PrefillEngine& engine, const PromptSet& prompts) const;
+  double EstimateSeconds(const PromptSet& prompts) const;
 
   const ModelConfig config_;
   const PrefillBenchmarkOptions options_;
@@ -120,18 +122,13 @@ PromptSet CudaPrefillBenchmark::MakePrompts(const PrefillPoint& point) const {
   return prompts;
 }
 
-absl::Status CudaPrefillBenchmark::RunOnce(PrefillEngine& engine, const PromptSet& prompts) const {
-  const prefill::KvTarget target{arena_.data(), &layout_};
+// Prompts fill chunks in order; what is left of a chunk that a prompt does not fit into stays
+// empty.
+std::vector<std::vector<PrefillSegment>> CudaPrefillBenchmark::Chunks(
+    const PromptSet& prompts) const {
   const size_t chunk = static_cast<size_t>(options_.chunk_tokens);
-  std::vector<PrefillSegment> segments;
-  size_t filled = 0;
-  const auto flush = [&]() -> absl::Status {
-    if (segments.empty()) return absl::OkStatus();
-    BATON_RETURN_IF_ERROR(engine.RunSegments(segments, target).status());
-    segments.clear();
-    filled = 0;
-    return absl::OkStatus();
-  };
+  std::vector<std::vector<PrefillSegment>> chunks;
+  size_t filled = chunk;
   for (const KvPageTable& pages : prompts.pages) {
     for (size_t begin = 0; begin < prompts.tokens.size(); begin += chunk) {
       PrefillSegment segment;
@@ -139,14 +136,35 @@ absl::Status CudaPrefillBenchmark::RunOnce(PrefillEngine& engine, const PromptSe
       segment.tokens = absl::MakeConstSpan(prompts.tokens).subspan(begin, chunk);
       segment.pages = &pages;
       segment.sample = begin + segment.tokens.size() == prompts.tokens.size();
-      if (filled + segment.tokens.size() > chunk || segments.size() == kMaxSegments) {
-        BATON_RETURN_IF_ERROR(flush());
+      if (filled + segment.tokens.size() > chunk || chunks.back().size() == kMaxSegments) {
+        chunks.emplace_back();
+        filled = 0;
       }
       filled += segment.tokens.size();
-      segments.push_back(segment);
+      chunks.back().push_back(segment);
     }
   }
-  return flush();
+  return chunks;
+}
+
+absl::Status CudaPrefillBenchmark::RunOnce(PrefillEngine& engine, const PromptSet& prompts) const {
+  const prefill::KvTarget target{arena_.data(), &layout_};
+  for (const std::vector<PrefillSegment>& segments : Chunks(prompts)) {
+    BATON_RETURN_IF_ERROR(engine.RunSegments(segments, target).status());
+  }
+  return absl::OkStatus();
+}
+
+double CudaPrefillBenchmark::EstimateSeconds(const PromptSet& prompts) const {
+  double seconds = 0;
+  for (const std::vector<PrefillSegment>& segments : Chunks(prompts)) {
+    std::vector<prefill::CostSegment> costs;
+    for (const PrefillSegment& segment : segments) {
+      costs.push_back({segment.begin, static_cast<int64_t>(segment.tokens.size())});
+    }
+    seconds += prefill::EstimateChunkSeconds(config_, costs);
+  }
+  return seconds;
 }
 
 absl::StatusOr<PrefillMeasurement> CudaPrefillBenchmark::Measure(const PrefillPoint& point) {
@@ -154,6 +172,7 @@ absl::StatusOr<PrefillMeasurement> CudaPrefillBenchmark::Measure(const PrefillPo
   const prefill::CostSegment whole{.begin = 0, .tokens = point.length};
   const prefill::ChunkWork work = prefill::CountChunkWork(config_, {&whole, 1});
   PrefillMeasurement measured{
+      .seconds_estimated = EstimateSeconds(prompts),
       .tokens = static_cast<uint64_t>(point.length) * static_cast<uint64_t>(point.count),
       .matrix_operations = work.matrix_operations * point.count,
       .attention_operations = work.attention_operations * point.count};

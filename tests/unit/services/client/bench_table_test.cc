@@ -47,6 +47,7 @@ TEST(BenchTableTest, GivesTheSameAsJson) {
 PrefillMeasurement Prefilled() {
   return {.seconds_median = 1,
           .seconds_best = 0.5,
+          .seconds_estimated = 0.875,
           .tokens = 8192,
           .matrix_operations = 300e12,
           .attention_operations = 95e12,
@@ -57,6 +58,7 @@ TEST(PrefillTableTest, SaysRatesAndTheShareOfTheMatrixRate) {
   const std::string line = PrefillTableLine({.length = 8192}, Prefilled());
   EXPECT_THAT(line, HasSubstr("8192"));
   EXPECT_THAT(line, HasSubstr("395"));
+  EXPECT_THAT(line, HasSubstr(" 875.000 "));
   EXPECT_THAT(line, HasSubstr("50.0%"));
   EXPECT_EQ(line.size(), PrefillTableHead().size());
   EXPECT_THAT(PrefillStageLines(Prefilled()), HasSubstr("750.000 ms  75.0%"));
@@ -66,6 +68,7 @@ TEST(PrefillTableTest, GivesTheSameAsJson) {
   const auto json = nlohmann::json::parse(PrefillJsonLine({.length = 8192}, Prefilled()));
   EXPECT_DOUBLE_EQ(json["tokens_per_second"], 8192);
   EXPECT_DOUBLE_EQ(json["share_of_matrix_rate"], 0.5);
+  EXPECT_DOUBLE_EQ(json["ms_estimated"], 875);
   EXPECT_DOUBLE_EQ(json["stage_ms"]["attention"], 750);
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include <algorithm>
 #include <vector>
 
 #include "kernels/cuda/prefill/prefill_weights.h"
@@ -57,10 +59,33 @@ TEST(ChunkCost, GrowsWithTokensAndWithThePrefix) {
   EXPECT_GT(EstimateChunkSeconds(config, {&late, 1}), last);
 }
 
+// Milliseconds of `baton bench prefill` on an H200 (tests/bench/RESULTS.md).
+TEST(ChunkCost, MeetsWhatWasMeasuredWithinFivePercent) {
+  constexpr int64_t kChunk = 8192;
+  const struct {
+    int64_t tokens;
+    double milliseconds;
+  } kMeasured[] = {{512, 20.2},   {1024, 23.9},   {2048, 35.2},  {4096, 65.9},
+                   {8192, 139.8}, {16384, 317.5}, {32768, 754.4}};
+  const ModelConfig config = NorthMiniCodeConfig();
+  for (const auto& point : kMeasured) {
+    double seconds = 0;
+    for (int64_t begin = 0; begin < point.tokens; begin += kChunk) {
+      const CostSegment segment{begin, std::min(kChunk, point.tokens - begin)};
+      seconds += EstimateChunkSeconds(config, {&segment, 1});
+    }
+    EXPECT_NEAR(seconds * 1e3 / point.milliseconds, 1, 0.05) << point.tokens;
+  }
+  const CostSegment packed[] = {{0, 2048}, {0, 2048}, {0, 2048}, {0, 2048}};
+  EXPECT_NEAR(4 * EstimateChunkSeconds(config, packed) * 1e3 / 440.4, 1, 0.05);
+}
+
 TEST(ChunkCost, AShortChunkIsBoundByTheWeightsItReads) {
   const ModelConfig config = NorthMiniCodeConfig();
   const CostSegment segment{0, 256};
-  DeviceRates slow_memory, fast_memory;
+  DeviceRates slow_memory;
+  slow_memory.fixed_seconds_per_layer = 0;
+  DeviceRates fast_memory = slow_memory;
   fast_memory.bytes_per_second = 2 * slow_memory.bytes_per_second;
   EXPECT_LT(EstimateChunkSeconds(config, {&segment, 1}, fast_memory),
             0.65 * EstimateChunkSeconds(config, {&segment, 1}, slow_memory));
