@@ -40,7 +40,7 @@ TEST_F(LoadRunnerTest, EveryRequestOfThePlanIsSentOnceAndRecorded) {
   EXPECT_EQ(run.late_count, 0u);
   for (size_t i = 0; i < plan.size(); ++i) {
     const StreamRecord& stream = run.streams[i];
-    EXPECT_TRUE(stream.status.ok()) << stream.status;
+    ASSERT_TRUE(stream.status.ok()) << stream.status;
     EXPECT_EQ(stream.prompt_tokens, plan[i].prompt_tokens);
     EXPECT_EQ(stream.output_tokens(), 3u);
     EXPECT_GE(stream.start_s, run.begin_s);
@@ -50,9 +50,11 @@ TEST_F(LoadRunnerTest, EveryRequestOfThePlanIsSentOnceAndRecorded) {
 }
 
 TEST_F(LoadRunnerTest, AnOpenLoopCountsFromThePlannedStart) {
-  const auto plan = PlanLoad(Options(10, 200));
-  const LoadRun run = RunLoad(plan, 10, Target());
+  // As many as the router takes at once: none is refused however slow this machine is.
+  const auto plan = PlanLoad(Options(8, 200));
+  const LoadRun run = RunLoad(plan, 8, Target());
   for (size_t i = 0; i < plan.size(); ++i) {
+    ASSERT_TRUE(run.streams[i].status.ok()) << run.streams[i].status;
     EXPECT_DOUBLE_EQ(run.streams[i].start_s, run.begin_s + plan[i].start_s);
     EXPECT_GE(run.streams[i].arrivals.front().at_s, run.streams[i].start_s);
   }

@@ -135,12 +135,13 @@ TEST_F(GenerateCallTest, CancellingTheCallCancelsTheWorkers) {
 TEST_F(GenerateCallTest, ADeadlineIsNoFailureOfAWorker) {
   SetBoth(grpc::Status::OK, {902});
   for (auto& worker : cluster_.workers) worker.hang = true;
-  context_.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
+  context_.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(1000));
   EXPECT_EQ(Generate().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_TRUE(cluster_.core->gate().WaitEmpty(std::chrono::seconds(20)));
   // The client's clock may end the call a moment before the router's does.
   EXPECT_EQ(Counted("DEADLINE_EXCEEDED") + Counted("CANCELLED"), 1);
-  EXPECT_EQ(calls(), 1) << "not tried elsewhere";
+  // None on a machine so slow that the time is over before the first.
+  EXPECT_LE(calls(), 1) << "not tried elsewhere";
 }
 
 TEST_F(GenerateCallTest, WithoutAPairItIsUnavailable) {
