@@ -47,8 +47,8 @@ TEST_F(TokenizerTest, EqualsEveryOracleCase) {
     EXPECT_EQ(Encode(text), ids) << text;
     EXPECT_EQ(Encode(text, /*special=*/true), wanted["ids_bos"].get<std::vector<TokenId>>())
         << text;
-    EXPECT_EQ(*nano_->Decode(ids, false), wanted["decoded"]) << text;
-    EXPECT_EQ(*nano_->Decode(ids, true), wanted["decoded_skip"]) << text;
+    EXPECT_EQ(*nano_->Decode(ids, false), wanted["decoded"].get<std::string>()) << text;
+    EXPECT_EQ(*nano_->Decode(ids, true), wanted["decoded_skip"].get<std::string>()) << text;
   }
 }
 

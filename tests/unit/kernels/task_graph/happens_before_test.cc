@@ -66,8 +66,9 @@ TEST(HappensBefore, ByRoleOnlyPartsOfOneRoleFollowTheList) {
   ASSERT_TRUE(order.ok()) << order.status();
   const auto part_of = [&](OpKind op, Role role, int layer) {
     const std::vector<TaskPart>& parts = order->parts(0);
+    const auto tasks = graph.tasks(0);
     for (size_t i = 0; i < parts.size(); ++i) {
-      const Task& task = graph.tasks(0)[parts[i].task];
+      const Task& task = tasks[parts[i].task];
       if (task.op == op && task.layer == layer && parts[i].role == role && !parts[i].routing)
         return PartRef{0, static_cast<int>(i)};
     }

@@ -38,8 +38,9 @@ TEST(TaskParts, ByRoleExpertsWaitForTheListInsteadOfTheRouter) {
   const std::vector<TaskPart> parts = PartsOf(graph, 0, ListOrder::kByRole);
   const uint16_t router = CounterId(CounterKind::kRouter, 2, 4);
   int routings = 0, experts = 0;
+  const auto tasks = graph.tasks(0);
   for (const TaskPart& part : parts) {
-    const Task& task = graph.tasks(0)[part.task];
+    const Task& task = tasks[part.task];
     if (task.layer != 2) continue;
     if (part.routing) {
       ++routings;
