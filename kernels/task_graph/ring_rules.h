@@ -1,16 +1,17 @@
-// Whether a worker's ring can stop for ever: the rule of the loader against every order in which
-// chunks may become known and be taken.
+// Whether a worker's rings can stop for ever, as the decode kernel's loader fills them.
 //
-// The loader issues, of the queues' next chunks that are known, the one whose task comes first. A
-// slot must be free; more than `reserve` of them if another queue's next chunk, known or not, comes
-// earlier still. While experts' gate and up could be issued and pages hold `most_kv` slots, pages
-// are left out of the choice.
+// Chunk n of a ring is issued after chunk n - 1; once the role that takes the ring's chunks has
+// released chunk n - slots; of the weights, once chunk n - in_flight_chunks has landed and, for
+// GateUp and Down, once the worker's own attention warps have routed the layer. The role takes
+// chunk n after chunk n - 1 and once it has landed. A barrier tells the landing of its slot's last
+// chunk by a parity, which another chunk in the slot turns back: so no more may be in flight than
+// there are slots.
 //
-// Two roles take chunks, each in task order: the multiplying warps weights, the attention warps
-// pages. A layer's pages are taken once this worker has done its part of the layer's routing and
-// queries, its output projection and all after it once its pages have been, and nothing of the
-// next layer before that. A layer's experts become known at some time after this worker has done
-// its part for it: the Router task and what makes the layer's x.
+// Issuing in that order waits for the routing and for takes of earlier chunks, and is waited for by
+// takes of later ones alone. So whatever leads through issuing leads from the routing, or from a
+// take, to a later take of the same role. HappensBefore has both by role: the role's order, and
+// TaskPart::after. Therefore a graph that it accepts runs with rings of any number of slots, and
+// one that it refuses with none; what is left to check of a ring is order and room.
 #pragma once
 
 #include "absl/status/status.h"
@@ -20,12 +21,12 @@
 
 namespace baton {
 
-// Walks every state of the ring that some timing can reach. InvalidArgument: a chunk larger than a
-// slot, chunks out of task order, or a state in which nothing can move although chunks are left
-// (which chunk, and what fills the slots). Layers that look alike are walked once.
+// InvalidArgument: a ring without slots, none or more than the slots' chunks in flight, a chunk
+// that its slot does not hold or that is empty, a chunk of a task whose role does not take it,
+// chunks out of task order, or one of GateUp or Down in a layer that the worker does not route.
 absl::Status CheckRing(const RingSchedule& schedule, const RingShape& ring);
 
-// CheckRing for each kind of worker of `graph`.
+// CheckRing for each worker of `graph`, and that the graph by role has no circle.
 absl::Status CheckRings(const ModelConfig& config, const TaskGraph& graph, const StepLoad& load,
                         const RingShape& ring);
 

@@ -7,16 +7,16 @@ namespace baton {
 namespace {
 
 constexpr int kPageTokens = 64;
-constexpr int kPageGroup = 4;   // Attention takes the keys of so many pages, then their values.
-constexpr int kBlockRows = 8;   // Gate rows of a block, with as many up rows.
-constexpr int kRowStride = 37;  // Attention's tasks are rotated by this a row.
-constexpr int kStepWidth = 16;  // Columns of one k-step.
-constexpr int kMostSteps = 64;  // K-steps of a chunk.
+constexpr int kBlockRows = 8;         // Gate rows of a block, with as many up rows.
+constexpr int kRowStride = 37;        // Attention's tasks are rotated by this a row.
+constexpr int kStepWidth = 16;        // Columns of one k-step.
+constexpr int kMostSteps = 64;        // K-steps of a chunk, and of one
+constexpr int kMostSharedSteps = 48;  // that all multiplying warps share.
 
 // K-steps a chunk of a run of `steps`: as many as fit, evened out, in eights where eight fit.
-int ChunkSteps(int slot_bytes, int step_bytes, int steps) {
-  if (steps <= kMostSteps && steps * step_bytes <= slot_bytes) return steps;
-  const int fit = std::min(slot_bytes / step_bytes, kMostSteps);
+int ChunkSteps(int slot_bytes, int step_bytes, int steps, int most) {
+  if (steps <= most && steps * step_bytes <= slot_bytes) return steps;
+  const int fit = std::min(slot_bytes / step_bytes, most);
   if (fit < 8) return std::max(fit, 1);
   const int chunks = (steps + fit / 8 * 8 - 1) / (fit / 8 * 8);
   return ((steps + chunks - 1) / chunks + 7) / 8 * 8;
@@ -27,15 +27,17 @@ class ChunkLister {
  public:
   ChunkLister(const ModelConfig& config, const TaskGraph& graph, int worker, const StepLoad& load,
               int slot_bytes)
-      : config_(config), graph_(graph), worker_(worker), load_(load), slot_bytes_(slot_bytes) {}
+      : config_(config), graph_(graph), worker_(worker), load_(load), slot_bytes_(slot_bytes) {
+    const absl::Span<const Task> tasks = graph.tasks(worker);
+    schedule_.tasks.assign(tasks.begin(), tasks.end());
+  }
 
-  std::vector<RingChunk> List() {
-    const absl::Span<const Task> tasks = graph_.tasks(worker_);
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      task_ = static_cast<int>(i);
-      AddTask(tasks[i]);
+  RingSchedule List() {
+    for (const Task& task : schedule_.tasks) {
+      AddTask(task);
+      ++task_;
     }
-    return std::move(chunks_);
+    return std::move(schedule_);
   }
 
  private:
@@ -45,9 +47,9 @@ class ChunkLister {
       case OpKind::kRouter:
       case OpKind::kQkvRope:
       case OpKind::kLmHead:
-        return AddTiles(task, shape.hidden);
+        return AddTiles(task, shape.hidden, kMostSteps);
       case OpKind::kOutputProj:
-        return AddTiles(task, shape.merged_width);
+        return AddTiles(task, shape.merged_width, kMostSharedSteps);
       case OpKind::kGateUp:
         return AddGateUp(task);
       case OpKind::kDown:
@@ -60,20 +62,20 @@ class ChunkLister {
   }
 
   // A tile of `rows` rows of `width` columns.
-  void AddTile(ChunkQueue queue, int64_t rows, int64_t width) {
+  void AddTile(int64_t rows, int64_t width, int most) {
     const int step_bytes = static_cast<int>(rows) * kStepWidth * 2;
     const int steps = static_cast<int>((width + kStepWidth - 1) / kStepWidth);
-    const int each = ChunkSteps(slot_bytes_, step_bytes, steps);
+    const int each = ChunkSteps(slot_bytes_, step_bytes, steps, most);
     for (int done = 0; done < steps; done += each) {
       const int count = std::min(each, steps - done);
-      chunks_.push_back({task_, queue, static_cast<uint32_t>(count * step_bytes)});
+      schedule_.weights.push_back({task_, static_cast<uint32_t>(count * step_bytes)});
     }
   }
 
   // Tiles of two units, the last of one where their number is odd.
-  void AddTiles(const Task& task, int64_t width) {
+  void AddTiles(const Task& task, int64_t width, int most) {
     for (uint32_t unit = task.begin; unit < task.end; unit += 2)
-      AddTile(ChunkQueue::kStatic, TileRows(task, unit), width);
+      AddTile(TileRows(task, unit), width, most);
   }
 
   static int64_t TileRows(const Task& task, uint32_t unit) {
@@ -88,7 +90,7 @@ class ChunkLister {
     for (int slice = 0; slice < slices; ++slice) {
       for (uint32_t row = task.begin; row < task.end; row += kBlockRows) {
         const int64_t rows = std::min<uint32_t>(kBlockRows, task.end - row);
-        AddTile(ChunkQueue::kRouted, 2 * rows, graph_.shape().hidden);
+        AddTile(2 * rows, graph_.shape().hidden, kMostSteps);
       }
     }
   }
@@ -98,8 +100,8 @@ class ChunkLister {
     for (uint32_t unit = task.begin; unit < task.end; unit += 2) {
       const int64_t rows = TileRows(task, unit);
       for (int slice = 0; layer.sparse && slice < load_.active_experts; ++slice)
-        AddTile(ChunkQueue::kRouted, rows, layer.expert_rows);
-      if (layer.always_rows > 0) AddTile(ChunkQueue::kRouted, rows, layer.always_rows);
+        AddTile(rows, layer.expert_rows, kMostSharedSteps);
+      if (layer.always_rows > 0) AddTile(rows, layer.always_rows, kMostSharedSteps);
     }
   }
 
@@ -121,11 +123,9 @@ class ChunkLister {
       const int split = index / config_.kv_heads;
       const int mine = std::min(each, pages - split * each);
       bool begins = true;
-      for (int done = 0; done < mine; done += kPageGroup) {
-        for (int i = 2 * std::min(kPageGroup, mine - done); i > 0; --i) {
-          chunks_.push_back({task_, ChunkQueue::kKv, tile_bytes, begins});
-          begins = false;
-        }
+      for (int i = 2 * mine; i > 0; --i) {  // Keys and values.
+        schedule_.kv.push_back({task_, tile_bytes, begins});
+        begins = false;
       }
     }
   }
@@ -136,24 +136,21 @@ class ChunkLister {
   const StepLoad& load_;
   const int slot_bytes_;
   int task_ = 0;
-  std::vector<RingChunk> chunks_;
+  RingSchedule schedule_;
 };
 
 }  // namespace
 
 RingSchedule RingSchedule::Of(const ModelConfig& config, const TaskGraph& graph, int worker,
-                              const StepLoad& load, int slot_bytes) {
-  const absl::Span<const Task> tasks = graph.tasks(worker);
-  return RingSchedule({tasks.begin(), tasks.end()},
-                      ChunkLister(config, graph, worker, load, slot_bytes).List());
+                              const StepLoad& load, const RingShape& ring) {
+  return ChunkLister(config, graph, worker, load, ring.weight_slot_bytes).List();
 }
-
-RingSchedule::RingSchedule(std::vector<Task> tasks, std::vector<RingChunk> chunks)
-    : tasks_(std::move(tasks)), chunks_(std::move(chunks)) {}
 
 uint64_t RingSchedule::bytes() const {
   uint64_t bytes = 0;
-  for (const RingChunk& chunk : chunks_) bytes += chunk.bytes;
+  for (const std::vector<RingChunk>* chunks : {&weights, &kv}) {
+    for (const RingChunk& chunk : *chunks) bytes += chunk.bytes;
+  }
   return bytes;
 }
 

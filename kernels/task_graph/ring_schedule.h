@@ -1,8 +1,7 @@
-// RingSchedule: the chunks that a GPU worker's loader streams through its shared-memory ring for
-// one step, in the order of their tasks. Worked out from the task lists alone; a plain value.
-// Chunks come in three queues: weights at addresses known beforehand, weights of experts, known
-// once the layer's routing is, and K/V pages. The multiplying warps take the first two in task
-// order, the attention warps take the pages beside them.
+// RingSchedule: the chunks that a GPU worker's loader streams through shared memory in one step.
+// There are two rings of slots, each filled in the order in which one role takes its chunks:
+// weights for the multiplying warps, K/V tiles of pages for the attention warps. Worked out from
+// the task lists alone; a plain value.
 #pragma once
 
 #include <cstdint>
@@ -19,49 +18,42 @@ struct StepLoad {
   int active_experts = 8;              // Of every sparse layer.
 };
 
+// A worker's rings. Chunk n of a ring lies in slot n % slots.
 struct RingShape {
-  int slot_count = 6;
-  int slot_bytes = 24576;
-  // Free slots that a chunk out of order leaves for the other queues.
-  int reserve = 3;
-  // Pages give way to experts' gate and up when they hold so many slots.
-  int most_kv = 3;
+  int weight_slots = 5;
+  int weight_slot_bytes = 24576;
+  // Of the weights: chunk n goes out once the one so far back has landed.
+  int in_flight_chunks = 2;
+  int kv_slots = 3;
+  int kv_slot_bytes = 16384;  // Keys or values of a page, of one head.
 
-  // As the decode kernel has it (ReservedSlots and RunIssuer).
-  static constexpr RingShape Of(int slot_count, int slot_bytes) {
-    return {.slot_count = slot_count,
-            .slot_bytes = slot_bytes,
-            .reserve = slot_count > 3 ? 3 : slot_count - 1,
-            .most_kv = slot_count > 4 ? slot_count - 3 : 1};
+  // As the decode kernel has them at North Mini Code's geometry: more rows leave less of shared
+  // memory.
+  static constexpr RingShape For(int rows) {
+    if (rows <= 8) return {};
+    if (rows <= 16) return {.weight_slots = 4, .kv_slots = 2};
+    if (rows <= 24) {
+      return {.weight_slots = 4, .weight_slot_bytes = 16384, .in_flight_chunks = 3, .kv_slots = 2};
+    }
+    return {.weight_slots = 4, .weight_slot_bytes = 12288, .in_flight_chunks = 4, .kv_slots = 1};
   }
 };
 
-enum class ChunkQueue : uint8_t { kStatic, kRouted, kKv };
-inline constexpr int kChunkQueueCount = 3;
-
 struct RingChunk {
   int task = 0;  // Index in the worker's list.
-  ChunkQueue queue = ChunkQueue::kStatic;
   uint32_t bytes = 0;
   bool starts_row = false;  // The first of the pages of a row's (head, split).
 };
 
-class RingSchedule {
- public:
+struct RingSchedule {
   // Of worker `worker` of `graph`, which is that of `config`.
   static RingSchedule Of(const ModelConfig& config, const TaskGraph& graph, int worker,
-                         const StepLoad& load, int slot_bytes);
+                         const StepLoad& load, const RingShape& ring);
 
-  // A schedule made elsewhere: tests change them to see the checker refuse.
-  RingSchedule(std::vector<Task> tasks, std::vector<RingChunk> chunks);
-
-  const std::vector<Task>& tasks() const { return tasks_; }
-  const std::vector<RingChunk>& chunks() const { return chunks_; }
   uint64_t bytes() const;
 
- private:
-  std::vector<Task> tasks_;
-  std::vector<RingChunk> chunks_;
+  std::vector<Task> tasks;
+  std::vector<RingChunk> weights, kv;
 };
 
 }  // namespace baton

@@ -1,9 +1,7 @@
 #include "kernels/task_graph/step_simulator.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <deque>
 #include <functional>
 #include <limits>
 #include <queue>
@@ -11,13 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/task_graph/task_parts.h"
 
 namespace baton {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kRoutedQueue = static_cast<int>(ChunkQueue::kRouted);
-constexpr int kKvQueue = static_cast<int>(ChunkQueue::kKv);
 
 // Signals of one counter so far, and when the last of them came.
 struct CounterState {
@@ -42,11 +39,13 @@ struct World {
   std::priority_queue<Wake, std::vector<Wake>, std::greater<Wake>> wakes;
 
   int row_tiles() const { return (rows + 7) / 8; }
-  // x and the router's logits travel as packets; x of more than a row tile is waited for by
+  // What travels as packets; of x and the merged heads only one row tile is not waited for by
   // counter.
   bool IsPacket(uint16_t counter) const {
     const CounterKind kind = PlaceOfCounter(counter, layer_count).kind;
-    return kind == CounterKind::kRouter || (kind == CounterKind::kX && row_tiles() == 1);
+    if (kind == CounterKind::kX || kind == CounterKind::kMerged) return row_tiles() == 1;
+    return kind == CounterKind::kRouter || kind == CounterKind::kQkv ||
+           kind == CounterKind::kPartial;
   }
   // When a waiter sees the counter complete.
   double ReadyAt(uint16_t counter) const {
@@ -68,21 +67,15 @@ class WorkerSimulation {
   WorkerSimulation(World& world, int worker, RingSchedule schedule)
       : world_(world),
         worker_(worker),
-        schedule_(std::move(schedule)),
-        free_(world.ring.slot_count),
-        listed_us_(world.layer_count, kNever),
-        landed_us_(schedule_.chunks().size(), kNever) {
-    for (size_t i = 0; i < schedule_.chunks().size(); ++i) {
-      const int q = static_cast<int>(schedule_.chunks()[i].queue);
-      order_[q].push_back(static_cast<int>(i));
-      (q == kKvQueue ? attend_ : multiply_).chunks.push_back(static_cast<int>(i));
-    }
+        bytes_(schedule.bytes()),
+        tasks_(std::move(schedule.tasks)),
+        multiply_{.chunks = std::move(schedule.weights)},
+        attend_{.chunks = std::move(schedule.kv)},
+        listed_us_(world_.layer_count, kNever) {
     for (size_t i = 0; i < tasks().size(); ++i) {
-      const OpKind op = tasks()[i].op;
-      const bool attends = op == OpKind::kAttention || op == OpKind::kAttentionMerge;
-      if (attends) attend_.tasks.push_back(static_cast<int>(i));
-      if (!attends && op != OpKind::kEmbed && op != OpKind::kSample)
-        multiply_.tasks.push_back(static_cast<int>(i));
+      const Role role = RoleOf(tasks()[i].op);
+      if (role == Role::kMultiply) multiply_.tasks.push_back(static_cast<int>(i));
+      if (role == Role::kAttend) attend_.tasks.push_back(static_cast<int>(i));
     }
     if (!tasks().empty() && tasks()[0].op == OpKind::kEmbed) Finish(tasks()[0], 0);
   }
@@ -93,8 +86,8 @@ class WorkerSimulation {
   int task() const {
     return !multiply_.done() ? multiply_.task() : !attend_.done() ? attend_.task() : last_task();
   }
-  const std::vector<Task>& tasks() const { return schedule_.tasks(); }
-  uint64_t bytes() const { return schedule_.bytes(); }
+  const std::vector<Task>& tasks() const { return tasks_; }
+  uint64_t bytes() const { return bytes_; }
   double busy_us() const { return busy_us_; }
   double memory_us() const { return memory_us_; }
   double routing_us() const { return routing_us_; }
@@ -103,28 +96,28 @@ class WorkerSimulation {
 
   // Does all that can be done at `now`.
   void Look(double now) {
-    Land(now);
-    while (Multiply(now) || Attend(now) || Sample(now) || Load(now)) {
+    while (Multiply(now) || Attend(now) || Sample(now) || LoadWeights(now) || LoadKv(now)) {
     }
   }
 
  private:
-  // Warps that walk their part of the list.
+  // Warps that walk their part of the list, and the ring that they take their chunks from.
   struct RoleState {
-    std::vector<int> tasks, chunks;
-    size_t next_task = 0, next_chunk = 0;
+    std::vector<RingChunk> chunks;
+    std::vector<int> tasks;
+    size_t next_task = 0;
+    size_t taken = 0;               // Chunks released,
+    std::vector<double> landed_us;  // and when each one issued lands.
     bool started = false, holds = false;
     double free_us = 0;  // Until when it works.
     bool done() const { return next_task == tasks.size(); }
     int task() const { return tasks[next_task]; }
+    // The chunk to take next is the task's.
+    bool has_chunk() const { return taken < chunks.size() && chunks[taken].task == task(); }
+    bool landed(double now) const { return taken < landed_us.size() && landed_us[taken] <= now; }
   };
 
   int last_task() const { return static_cast<int>(tasks().size()) - 1; }
-  int NextChunk(const RoleState& role) const {
-    if (role.next_chunk == role.chunks.size()) return -1;
-    const int chunk = role.chunks[role.next_chunk];
-    return schedule_.chunks()[chunk].task == role.task() ? chunk : -1;
-  }
   void Work(RoleState& role, double now, double us) {
     role.free_us = now + us;
     world_.wakes.push({role.free_us, worker_});
@@ -133,8 +126,7 @@ class WorkerSimulation {
   bool Release(RoleState& role) {
     if (!role.holds) return false;
     role.holds = false;
-    ++free_;
-    --held_[static_cast<int>(schedule_.chunks()[role.chunks[role.next_chunk++]].queue)];
+    ++role.taken;
     return true;
   }
   double WaitsReadyAt(const Task& task) const {
@@ -152,18 +144,17 @@ class WorkerSimulation {
     if (Release(role)) return true;
     const Task& task = tasks()[role.task()];
     if (!role.started) return StartProduct(task, now);
-    const int chunk = NextChunk(role);
-    if (chunk < 0) {
+    if (!role.has_chunk()) {
       Finish(task, now);
       ++role.next_task;
       role.started = false;
       return true;
     }
-    if (landed_us_[chunk] > now) return false;
+    if (!role.landed(now)) return false;
     memory_us_ += now - role.free_us;
     const DeviceConstants& device = world_.device;
     role.holds = true;
-    Busy(now, device.chunk_us + schedule_.chunks()[chunk].bytes * 1e-3 *
+    Busy(now, device.chunk_us + role.chunks[role.taken].bytes * 1e-3 *
                                     (device.multiply_us + device.row_tile_us * world_.row_tiles()));
     return true;
   }
@@ -220,17 +211,17 @@ class WorkerSimulation {
       Work(role, now, world_.device.task_us + (merges ? MergeCount() * world_.device.merge_us : 0));
       return true;
     }
-    const int chunk = NextChunk(role);
-    if (chunk >= 0) {
-      if (landed_us_[chunk] > now) return false;
+    if (role.has_chunk()) {
+      if (!role.landed(now)) return false;
       role.holds = true;
-      const RingChunk& pages = schedule_.chunks()[chunk];
+      const RingChunk& pages = role.chunks[role.taken];
       Work(role, now,
            pages.bytes / world_.device.attend_bytes_per_us +
                (pages.starts_row ? world_.device.attend_row_us : 0));
       return true;
     }
-    Work(role, now, world_.device.publish_us);
+    const bool packet = task.signal == kNoCounter || world_.IsPacket(task.signal);
+    Work(role, now, packet ? 0 : world_.device.publish_us);
     if (task.signal != kNoCounter) world_.Signal(task.signal, role.free_us);
     ++role.next_task;
     role.started = false;
@@ -251,70 +242,40 @@ class WorkerSimulation {
   }
 
   // --- The loader: the rule of ring_rules.h.
-  void Land(double now) {
-    while (!flight_.empty() && flight_.front().first <= now) {
-      flight_bytes_ -= flight_.front().second;
-      flight_.pop_front();
+  bool LoadWeights(double now) {
+    const size_t issued = multiply_.landed_us.size();
+    const size_t flying = world_.ring.in_flight_chunks;
+    if (issued >= flying && multiply_.landed_us[issued - flying] > now) return false;
+    if (issued < multiply_.chunks.size()) {
+      const Task& task = tasks()[multiply_.chunks[issued].task];
+      if (IsRouted(task.op) && listed_us_[task.layer] > now) return false;
     }
+    return Issue(multiply_, world_.ring.weight_slots, now);
   }
 
-  bool Load(double now) {
-    int first_task = std::numeric_limits<int>::max(), ready_task = first_task, choice = -1;
-    std::array<int, kChunkQueueCount> next;
-    std::array<bool, kChunkQueueCount> known;
-    for (int q = 0; q < kChunkQueueCount; ++q) {
-      next[q] = issued_[q] < order_[q].size() ? order_[q][issued_[q]] : -1;
-      known[q] = next[q] >= 0 && (q != kRoutedQueue || listed_us_[LayerOf(next[q])] <= now);
-    }
-    const bool experts = known[kRoutedQueue] &&
-                         tasks()[schedule_.chunks()[next[kRoutedQueue]].task].op == OpKind::kGateUp;
-    for (int q = 0; q < kChunkQueueCount; ++q) {
-      if (next[q] < 0) continue;
-      if (q == kKvQueue && experts && held_[q] >= world_.ring.most_kv) continue;
-      const int task = schedule_.chunks()[next[q]].task;
-      first_task = std::min(first_task, task);
-      if (!known[q] || task >= ready_task) continue;
-      ready_task = task;
-      choice = q;
-    }
-    if (choice < 0 || free_ <= (ready_task == first_task ? 0 : world_.ring.reserve)) return false;
-    return IssueChunk(choice, next[choice], now);
-  }
+  bool LoadKv(double now) { return Issue(attend_, world_.ring.kv_slots, now); }
 
-  int LayerOf(int chunk) const { return tasks()[schedule_.chunks()[chunk].task].layer; }
-
-  bool IssueChunk(int queue, int chunk, double now) {
-    const double bytes = schedule_.chunks()[chunk].bytes;
-    if (flight_bytes_ > 0 && flight_bytes_ + bytes > world_.device.in_flight_bytes) return false;
-    world_.stream_us =
-        std::max(world_.stream_us, now) + bytes / (world_.device.stream_bytes_per_second * 1e-6);
-    landed_us_[chunk] = world_.stream_us + world_.device.load_latency_us;
-    flight_.push_back({landed_us_[chunk], bytes});
-    flight_bytes_ += bytes;
-    world_.wakes.push({landed_us_[chunk], worker_});
-    ++issued_[queue];
-    ++held_[queue];
-    --free_;
+  // The ring's next chunk, if there is one and it has a slot.
+  bool Issue(RoleState& role, int slots, double now) {
+    const size_t issued = role.landed_us.size();
+    if (issued == role.chunks.size() || issued >= role.taken + slots) return false;
+    world_.stream_us = std::max(world_.stream_us, now) +
+                       role.chunks[issued].bytes / (world_.device.stream_bytes_per_second * 1e-6);
+    role.landed_us.push_back(world_.stream_us + world_.device.load_latency_us);
+    world_.wakes.push({role.landed_us.back(), worker_});
     return true;
   }
 
   World& world_;
   const int worker_;
-  const RingSchedule schedule_;
+  const uint64_t bytes_;
+  const std::vector<Task> tasks_;
   RoleState multiply_, attend_;
   int normalised_ = -1;
   double finish_us_ = 0;
   bool sampled_ = false;
   double busy_us_ = 0, memory_us_ = 0, routing_us_ = 0, join_us_ = 0, other_us_ = 0;
-  // Loader.
-  int free_;
-  std::array<std::vector<int>, kChunkQueueCount> order_;
-  std::array<size_t, kChunkQueueCount> issued_ = {};
-  std::array<int, kChunkQueueCount> held_ = {};
-  std::vector<double> listed_us_;                 // [layer]
-  std::vector<double> landed_us_;                 // [chunk]
-  std::deque<std::pair<double, double>> flight_;  // Landing time, bytes.
-  double flight_bytes_ = 0;
+  std::vector<double> listed_us_;  // [layer]
 };
 
 absl::Status Stopped(const std::vector<WorkerSimulation>& workers, int layer_count) {
@@ -369,8 +330,7 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config, const Task
   std::vector<WorkerSimulation> simulations;
   simulations.reserve(workers);
   for (int worker = 0; worker < workers; ++worker) {
-    simulations.emplace_back(world, worker,
-                             RingSchedule::Of(config, graph, worker, load, ring.slot_bytes));
+    simulations.emplace_back(world, worker, RingSchedule::Of(config, graph, worker, load, ring));
     world.wakes.push({0.0, worker});
   }
   while (!world.wakes.empty()) {

@@ -1,5 +1,5 @@
 // An event simulator of a decode step on a GPU: every worker's loader and its warps by role over
-// the ring, the counters and packets between workers, and constants that were measured on the
+// their rings, the counters and packets between workers, and constants that were measured on the
 // device or fitted to whole steps. It predicts the time of a schedule where there is no GPU, and
 // says what the time goes into.
 #pragma once
@@ -17,7 +17,6 @@ namespace baton {
 struct DeviceConstants {
   double stream_bytes_per_second = 4.55e12;  // All workers together, nothing computed.
   double load_latency_us = 0.8;              // From issue to landing of a chunk, the stream idle.
-  int in_flight_bytes = 73728;               // Of a worker.
   double publish_us = 1.4;                   // A gpu-scope fence and an add, while streaming.
   double hop_us = 1.4;     // From the add, or the store of a packet, to a reader that sees it.
   double norm_us = 2.0;    // A row tile of x to normalised fragments.
@@ -48,7 +47,7 @@ struct StepPrediction {
   double wait_other = 0;    // For another counter.
 };
 
-// InvalidArgument: the schedule stops for ever (what CheckTaskGraph or CheckRing would refuse), or
+// InvalidArgument: the schedule stops for ever (what CheckRings would refuse), or
 // a batch of no rows or more than 32.
 absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config, const TaskGraph& graph,
                                            const StepLoad& load, const RingShape& ring,

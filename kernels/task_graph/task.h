@@ -39,7 +39,7 @@ struct alignas(16) Task {
   uint16_t signal = kNoCounter;
   uint16_t buffer_epoch = 0;  // Which copy of the layer-rotated buffers (x, router logits, hidden)
                               // the task uses: layer % 3. Down writes x to the next copy.
-  uint32_t reserved = 0;
+  uint32_t index = 0;  // Place in the worker's list; for reports of a role that walks a part of it.
 };
 static_assert(sizeof(Task) == 32);
 static_assert(std::is_trivially_copyable_v<Task>);

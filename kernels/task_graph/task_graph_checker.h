@@ -16,7 +16,8 @@ namespace baton {
 //  4. the graph runs to its end from any interleaving: no circle;
 //  5. every read of a buffer comes after all writes of what it means to read, and before anything
 //     else is written there, in the same step;
-//     4 and 5 hold whether workers do their lists task by task or by role (ListOrder);
+//     4 and 5 hold whether workers do their lists task by task or by role (ListOrder), and then
+//     with a loader's rings of any size (ring_rules.h);
 //  6. when the step counter is complete every task has ended, so the same holds from step to step;
 //  7. counters never reset tell every step's signals from the last step's, past any wrap.
 absl::Status CheckTaskGraph(const TaskGraph& graph);

@@ -7,8 +7,7 @@
 namespace baton {
 namespace {
 
-bool IsAttend(OpKind op) { return op == OpKind::kAttention || op == OpKind::kAttentionMerge; }
-bool IsProduct(OpKind op) { return !IsAttend(op) && op != OpKind::kEmbed && op != OpKind::kSample; }
+bool IsProduct(OpKind op) { return RoleOf(op) == Role::kMultiply; }
 
 std::vector<TaskWait> WaitsOf(const Task& task) {
   std::vector<TaskWait> waits;
@@ -32,15 +31,16 @@ class RoleSplitter {
         AddProduct(tasks_[i]);
       } else {
         parts_.push_back({.task = task_,
-                          .role = IsAttend(tasks_[i].op) ? Role::kAttend : Role::kFinish,
+                          .role = RoleOf(tasks_[i].op),
                           .waits = WaitsOf(tasks_[i]),
                           .signal = tasks_[i].signal});
       }
     }
-    // Experts are multiplied once the worker's own attention warps have made their list.
+    // What is multiplied depends on the list that the worker's own attention warps make: before
+    // that not even the chunks are known.
     for (TaskPart& part : parts_) {
       const Task& task = tasks_[part.task];
-      if (part.role != Role::kMultiply || task.op != OpKind::kGateUp) continue;
+      if (part.role != Role::kMultiply || !IsRouted(task.op)) continue;
       const auto routing = routing_.find(task.layer);
       if (routing != routing_.end()) part.after = routing->second;
     }
@@ -93,6 +93,21 @@ Role ReaderOf(OpKind op, Buffer buffer) {
 }
 
 }  // namespace
+
+Role RoleOf(OpKind op) {
+  switch (op) {
+    case OpKind::kAttention:
+    case OpKind::kAttentionMerge:
+      return Role::kAttend;
+    case OpKind::kEmbed:
+    case OpKind::kSample:
+      return Role::kFinish;
+    default:
+      return Role::kMultiply;
+  }
+}
+
+bool IsRouted(OpKind op) { return op == OpKind::kGateUp || op == OpKind::kDown; }
 
 std::vector<TaskPart> PartsOf(const TaskGraph& graph, int worker, ListOrder order) {
   if (order == ListOrder::kByRole) return RoleSplitter(graph, worker).Split();

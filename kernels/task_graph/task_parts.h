@@ -1,7 +1,8 @@
 // TaskPart: a stretch of a task that one group of threads does without a break. A CPU worker does
 // its list task by task. On a GPU the warps of a worker walk the same list by role, each doing its
 // part of every task, side by side: the multiplying warps, the warps that finish and write the
-// products, and the warps that route and attend.
+// products, and the warps that route and attend. The loader's issuing of a role's chunks is counted
+// as that role's: why it may be, ring_rules.h says.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,12 @@ enum class ListOrder : uint8_t {
 enum class Role : uint8_t { kMultiply, kAttend, kFinish };
 inline constexpr int kRoleCount = 3;
 
+// The role that takes what the op reads: the chunks of a product, the pages of attention.
+Role RoleOf(OpKind op);
+
+// A product whose chunks are known once the worker's routing of the layer is, of a dense one too.
+bool IsRouted(OpKind op);
+
 struct TaskPart {
   int task = 0;  // Index in the worker's list.
   Role role = Role::kMultiply;
@@ -35,7 +42,8 @@ struct TaskPart {
 };
 
 // The parts of the worker's list, in list order; task by task they are the tasks themselves.
-// By role, packets of x and of the router's logits count as the counters of the same data: who has
+// By role, packets (of x, the router's logits, q, k and v, attention's sums and, up to eight rows,
+// the merged heads) count as the counters of the same data: who has
 // seen every packet of the rows it needs has seen the end of every writer but for its signal.
 std::vector<TaskPart> PartsOf(const TaskGraph& graph, int worker, ListOrder order);
 

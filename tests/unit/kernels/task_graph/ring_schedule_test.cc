@@ -9,13 +9,11 @@
 namespace baton {
 namespace {
 
-constexpr int kSlotBytes = 24576;
-
 uint64_t BytesOfAllWorkers(const ModelConfig& config, int workers, const StepLoad& load) {
   const TaskGraph graph = TaskGraph::Build(config, workers);
   uint64_t bytes = 0;
   for (int worker = 0; worker < workers; ++worker) {
-    bytes += RingSchedule::Of(config, graph, worker, load, kSlotBytes).bytes();
+    bytes += RingSchedule::Of(config, graph, worker, load, RingShape{}).bytes();
   }
   return bytes;
 }
@@ -38,31 +36,35 @@ TEST(RingSchedule, StreamsEveryWeightOnceAndEveryPageThatIsSeen) {
 TEST(RingSchedule, KeepsTaskOrderAndFitsTheSlots) {
   const ModelConfig config = NorthMiniCodeGeometry();
   const TaskGraph graph = TaskGraph::Build(config, 132);
-  const RingSchedule schedule =
-      RingSchedule::Of(config, graph, 7, {.active_experts = 52}, kSlotBytes);
-  ASSERT_FALSE(schedule.chunks().empty());
-  EXPECT_TRUE(std::is_sorted(
-      schedule.chunks().begin(), schedule.chunks().end(),
-      [](const RingChunk& one, const RingChunk& other) { return one.task < other.task; }));
-  for (const RingChunk& chunk : schedule.chunks()) {
-    EXPECT_LE(chunk.bytes, static_cast<uint32_t>(kSlotBytes));
-    const OpKind op = schedule.tasks()[chunk.task].op;
-    const bool routed = op == OpKind::kGateUp || op == OpKind::kDown;
-    EXPECT_EQ(chunk.queue == ChunkQueue::kRouted, routed);
-    EXPECT_EQ(chunk.queue == ChunkQueue::kKv, op == OpKind::kAttention);
+  for (int rows : {8, 16, 24, 32}) {
+    const RingShape ring = RingShape::For(rows);
+    const RingSchedule schedule = RingSchedule::Of(config, graph, 7, {.active_experts = 52}, ring);
+    const auto check = [&](const std::vector<RingChunk>& chunks, int slot_bytes, bool attention) {
+      ASSERT_FALSE(chunks.empty());
+      EXPECT_TRUE(std::is_sorted(
+          chunks.begin(), chunks.end(),
+          [](const RingChunk& one, const RingChunk& other) { return one.task < other.task; }));
+      for (const RingChunk& chunk : chunks) {
+        EXPECT_LE(chunk.bytes, static_cast<uint32_t>(slot_bytes));
+        EXPECT_EQ(schedule.tasks[chunk.task].op == OpKind::kAttention, attention);
+      }
+    };
+    check(schedule.weights, ring.weight_slot_bytes, false);
+    check(schedule.kv, ring.kv_slot_bytes, true);
   }
 }
 
-// The kernel's own sizes: 48 k-steps of 512 bytes fit 24 KiB, 64 is the most of a chunk.
+// The kernel's own sizes: 48 k-steps of 512 bytes fit 24 KiB; 64 is the most of a chunk, 48 of one
+// that all warps share.
 TEST(RingSchedule, CutsTilesAsTheKernelDoes) {
   const ModelConfig config = NorthMiniCodeGeometry();
   const TaskGraph graph = TaskGraph::Build(config, 132);
   const RingSchedule schedule =
-      RingSchedule::Of(config, graph, 0, {.contexts = {}, .active_experts = 1}, kSlotBytes);
+      RingSchedule::Of(config, graph, 0, {.contexts = {}, .active_experts = 1}, RingShape{});
   const auto sizes = [&](OpKind op) {
     std::vector<uint32_t> bytes;
-    for (const RingChunk& chunk : schedule.chunks()) {
-      const Task& task = schedule.tasks()[chunk.task];
+    for (const RingChunk& chunk : schedule.weights) {
+      const Task& task = schedule.tasks[chunk.task];
       if (task.op == op && task.layer == 1) bytes.push_back(chunk.bytes);
     }
     return bytes;
@@ -70,7 +72,8 @@ TEST(RingSchedule, CutsTilesAsTheKernelDoes) {
   // Four units of 2048 columns; one unit of 4096; five rows of gate and up; one unit of 768.
   EXPECT_EQ(sizes(OpKind::kQkvRope),
             (std::vector<uint32_t>{24576, 24576, 16384, 24576, 24576, 16384}));
-  EXPECT_EQ(sizes(OpKind::kOutputProj), std::vector<uint32_t>(4, 16384));
+  EXPECT_EQ(sizes(OpKind::kOutputProj),
+            (std::vector<uint32_t>{12288, 12288, 12288, 12288, 12288, 4096}));
   EXPECT_EQ(sizes(OpKind::kGateUp), (std::vector<uint32_t>{20480, 20480}));
   EXPECT_EQ(sizes(OpKind::kDown), std::vector<uint32_t>{12288});
 }

@@ -8,12 +8,12 @@
 namespace baton {
 namespace {
 
-constexpr RingShape kSlots = RingShape::Of(6, 24576);
+constexpr RingShape kRings = RingShape::For(8);
 
 constexpr int kLayers = 9;  // Enough to see; the others repeat them.
 
 StepPrediction Predicted(const StepLoad& load, const DeviceConstants& device = {},
-                         const RingShape& ring = kSlots) {
+                         const RingShape& ring = kRings) {
   static const ModelConfig config = NorthMiniCodeGeometry(kLayers);
   static const TaskGraph graph = TaskGraph::Build(config, 132);
   const auto prediction = PredictStep(config, graph, load, ring, device);
@@ -44,7 +44,7 @@ TEST(StepSimulator, IsNearTheStreamWhereNothingElseCosts) {
   const ModelConfig config = NorthMiniCodeGeometry(49);
   const auto prediction =
       PredictStep(config, TaskGraph::Build(config, 132), {.contexts = {8192}, .active_experts = 8},
-                  kSlots, OnlyMemory());
+                  kRings, OnlyMemory());
   ASSERT_TRUE(prediction.ok()) << prediction.status();
   const StepPrediction& step = *prediction;
   EXPECT_NEAR(step.bytes * 1e-9, 7.13, 0.02);
@@ -78,12 +78,21 @@ TEST(StepSimulator, MoreRowsReadMoreExpertsAndTakeLonger) {
 }
 
 TEST(StepSimulator, AShallowRingCostsTime) {
-  // With fast consumers: what the ring holds bridges the hops.
+  // With fast consumers: what the ring holds, and what is under way to it, bridges the hops.
   const StepLoad load{.contexts = {8192}, .active_experts = 8};
   DeviceConstants device;
   device.chunk_us = device.multiply_us = device.row_tile_us = 0;
-  const RingShape shallow = RingShape::Of(3, 24576);
-  EXPECT_GT(Predicted(load, device, shallow).step_us, 1.02 * Predicted(load, device).step_us);
+  const double usual = Predicted(load, device).step_us;
+  RingShape shallow = kRings;
+  shallow.weight_slots = shallow.in_flight_chunks = 2;
+  EXPECT_GT(Predicted(load, device, shallow).step_us, 1.02 * usual);
+  RingShape timid = kRings;
+  timid.in_flight_chunks = 1;
+  EXPECT_GT(Predicted(load, device, timid).step_us, 1.02 * usual);
+  RingShape single = kRings;
+  single.kv_slots = 1;
+  EXPECT_GT(Predicted({.contexts = {131072}, .active_experts = 8}, {}, single).step_us,
+            1.02 * Predicted({.contexts = {131072}, .active_experts = 8}).step_us);
 }
 
 // Pages are attended to beside the experts: most of it costs no time of its own.
@@ -114,7 +123,7 @@ TEST(StepSimulator, NamesTheTaskThatWaitsForEver) {
     }
   }
   const auto circle = PredictStep(config, TaskGraph(GraphShape::Of(config), waiting),
-                                  {.active_experts = 8}, kSlots);
+                                  {.active_experts = 8}, kRings);
   EXPECT_EQ(circle.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(circle.status().message()), testing::HasSubstr("stops for ever"));
 }
@@ -122,8 +131,8 @@ TEST(StepSimulator, NamesTheTaskThatWaitsForEver) {
 TEST(StepSimulator, RefusesABatchOfNoRows) {
   const ModelConfig config = NorthMiniCodeGeometry(kLayers);
   const TaskGraph graph = TaskGraph::Build(config, 4);
-  EXPECT_FALSE(PredictStep(config, graph, {.contexts = {}}, kSlots).ok());
-  EXPECT_FALSE(PredictStep(config, graph, {.contexts = std::vector<int>(33, 1)}, kSlots).ok());
+  EXPECT_FALSE(PredictStep(config, graph, {.contexts = {}}, kRings).ok());
+  EXPECT_FALSE(PredictStep(config, graph, {.contexts = std::vector<int>(33, 1)}, kRings).ok());
 }
 
 TEST(StepSimulator, ExpectsAsManyDistinctExpertsAsDrawingGives) {

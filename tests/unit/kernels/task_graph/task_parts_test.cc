@@ -33,11 +33,11 @@ TEST(TaskParts, ByRoleEverySignalAndEveryWriteIsSomePartsAndOnlyOne) {
   }
 }
 
-TEST(TaskParts, ByRoleExpertsWaitForTheListInsteadOfTheRouter) {
+TEST(TaskParts, ByRoleWhatIsRoutedWaitsForTheListInsteadOfTheRouter) {
   const TaskGraph graph = TaskGraph::Build(GraphConfig(4, 1, SharedExperts::kNone), 2);
   const std::vector<TaskPart> parts = PartsOf(graph, 0, ListOrder::kByRole);
   const uint16_t router = CounterId(CounterKind::kRouter, 2, 4);
-  int routings = 0, experts = 0;
+  int routings = 0, routed = 0;
   const auto tasks = graph.tasks(0);
   for (const TaskPart& part : parts) {
     const Task& task = tasks[part.task];
@@ -47,14 +47,14 @@ TEST(TaskParts, ByRoleExpertsWaitForTheListInsteadOfTheRouter) {
       ASSERT_EQ(part.waits.size(), 1u);
       EXPECT_EQ(part.waits[0].counter, router);
     }
-    if (task.op != OpKind::kGateUp || part.role != Role::kMultiply) continue;
-    ++experts;
+    if (!IsRouted(task.op) || part.role != Role::kMultiply) continue;
+    ++routed;
     ASSERT_GE(part.after, 0);
     EXPECT_TRUE(parts[part.after].routing);
     for (const TaskWait& wait : part.waits) EXPECT_NE(wait.counter, router);
   }
   EXPECT_EQ(routings, 1);
-  EXPECT_EQ(experts, kExpertParts);
+  EXPECT_EQ(routed, kExpertParts + 1);  // And Down.
 }
 
 }  // namespace
