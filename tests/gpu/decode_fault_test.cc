@@ -107,8 +107,12 @@ TEST_F(DecodeFaultTest, NamesEveryKindOfLostSignalInATenthOfASecond) {
         CounterKind::kMerged, CounterKind::kHidden, CounterKind::kHead}) {
     const uint16_t counter =
         CounterId(kind, kind == CounterKind::kHead ? 0 : 2, config().layer_count);
-    // A worker that signals it.
-    for (int worker = 0; worker < graph_->worker_count(); ++worker) {
+    // A step goes well, so that there are cached keys to attend to.
+    ASSERT_TRUE(runner_->Submit({.joins = {Join(0, 5, 4, ++next_id_)}}).ok());
+    ASSERT_TRUE(runner_->Await().ok());
+    // A worker that signals it. Of attention only the first have something to say about slot 0.
+    const bool attends = kind == CounterKind::kPartial || kind == CounterKind::kMerged;
+    for (int worker = 0; worker < (attends ? 1 : graph_->worker_count()); ++worker) {
       const auto tasks = graph_->tasks(worker);
       if (std::any_of(tasks.begin(), tasks.end(),
                       [&](const Task& task) { return task.signal == counter; })) {
@@ -116,7 +120,7 @@ TEST_F(DecodeFaultTest, NamesEveryKindOfLostSignalInATenthOfASecond) {
       }
     }
     runner_->tuning().drop_signal_counter = counter;
-    ASSERT_TRUE(runner_->Submit({.joins = {Join(1, 5, 4, ++next_id_)}}).ok());
+    ASSERT_TRUE(runner_->Submit({}).ok());
     const auto begin = std::chrono::steady_clock::now();
     const auto output = runner_->Await();
     const double seconds =

@@ -188,7 +188,8 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
   p.smem = plans_[p.row_tiles - 1];
   p.step = static_cast<uint32_t>(submitted_ + 1 - step_base_);
   p.results = results_ + entry * kMaxRows;
-  p.in_flight_bytes = tuning_.in_flight_bytes;
+  p.in_flight_chunks =
+      std::clamp(tuning_.in_flight_bytes / p.smem.slot_bytes, 1, p.smem.slot_count);
   p.forced_experts = tuning_.forced_experts;
   p.delay_seed = tuning_.delay_seed;
   p.drop_signal_worker = tuning_.drop_signal_worker;
@@ -206,12 +207,14 @@ absl::Status CudaDecodeRunner::TakeError(uint64_t step) {
   const volatile uint64_t* raised = &error_->raised;
   if (*raised == 0) return absl::OkStatus();
   const ErrorSlot e = *error_;
-  const char* kinds[] = {"?", "counter", "ring", "routing", "loader", "tile", "packet"};
+  const char* kinds[] = {"?", "counter", "packets of counter", "routing", "tile", "ring", "loader"};
+  std::string counts;
+  if (e.kind == 1) counts = absl::StrCat(": wanted ", e.wanted, ", found ", e.seen);
   return absl::InternalError(absl::StrCat(
       "decode step ", step, ": worker ", e.worker, " waited in vain for ",
       kinds[e.kind < std::size(kinds) ? e.kind : 0], " ", e.counter, " in task ",
       static_cast<int>(e.task), " (", e.op < kOpCount ? OpName(static_cast<OpKind>(e.op)) : "?",
-      ", layer ", e.layer, "): wanted ", e.wanted, ", found ", e.seen, LostSignals()));
+      ", layer ", e.layer, ")", counts, LostSignals()));
 }
 
 // The grid runs to its end after an error, every task signals, and what is missing then was lost.
@@ -301,11 +304,10 @@ absl::StatusOr<StepOutput> CudaDecodeRunner::Await() {
 
 // Packets of the steps before must not pass for those of the steps to come.
 absl::Status CudaDecodeRunner::ClearPackets() {
-  BATON_RETURN_IF_CUDA_ERROR(
-      cudaMemsetAsync(params_.x, kNoPacket, 3 * params_.x_copy_bytes, stream_));
-  return CudaStatus(cudaMemsetAsync(params_.router_logits, kNoPacket,
-                                    3 * params_.router_copy * sizeof(uint64_t), stream_),
-                    "clear packets");
+  for (const Packets& packets : packets_) {
+    BATON_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(packets.memory, kNoPacket, packets.bytes, stream_));
+  }
+  return absl::OkStatus();
 }
 
 // On the steps' own stream, which does not wait for the default one.

@@ -24,8 +24,9 @@ namespace baton::cuda {
 
 // What only tests and benchmarks set.
 struct DecodeTuning {
-  int slot_bytes = 24576;       // Of the ring.
-  int in_flight_bytes = 73728;  // Bulk copies outstanding a worker.
+  int slot_bytes = 24576;       // Of the weights' ring.
+  int in_flight_bytes = 49152;  // Of weights, a worker.
+  int page_slots = 3;           // Of the pages' ring, with up to eight rows.
   int forced_experts = 0;       // > 0: routing draws uniformly from this many experts a layer.
   uint32_t delay_seed = 0;      // Not 0: random delays before tasks.
   uint32_t drop_signal_worker = ~0u;  // This worker's next signals of the counter are lost.
@@ -64,6 +65,7 @@ class CudaDecodeRunner : public DecodeRunner {
                    const DecodeTuning& tuning);
   absl::Status Allocate(const PackedWeights& weights, const TaskGraph& graph);
   int SlotBytes(int row_tiles) const;
+  int PageSlots(int row_tiles) const;
   absl::Status AllocateBuffers(const TaskGraph& graph);
   absl::Status PlanSharedMemory(const TaskGraph& graph);
   absl::Status UploadLayers(const PackedWeights& weights, const TaskGraph& graph);
@@ -81,6 +83,8 @@ class CudaDecodeRunner : public DecodeRunner {
   absl::Status ClearDeviceState();
   template <typename T>
   absl::Status DeviceArray(T** pointer, uint64_t count);
+  template <typename T>
+  absl::Status PacketArray(T** pointer, uint64_t count);  // 64-bit packets.
 
   const ModelConfig config_;
   const DecodeRunnerOptions options_;
@@ -97,6 +101,11 @@ class CudaDecodeRunner : public DecodeRunner {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_[kRing] = {}, end_[kRing] = {};
   std::vector<void*> device_memory_;
+  struct Packets {
+    void* memory;
+    uint64_t bytes;
+  };
+  std::vector<Packets> packets_;
   RowResultSlot* results_ = nullptr;  // Pinned, [kRing][kMaxRows]
   ErrorSlot* error_ = nullptr;        // Pinned
   RowUpdate* updates_ = nullptr;      // Pinned, [kRing][2 * kMaxRows]

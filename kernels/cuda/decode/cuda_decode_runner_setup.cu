@@ -9,6 +9,7 @@
 #include "common/check.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/decode/megakernel.cuh"
+#include "kernels/cuda/decode/smem.cuh"
 #include "kernels/task_graph/graph_shape.h"
 
 namespace baton::cuda {
@@ -20,6 +21,15 @@ absl::Status CudaDecodeRunner::DeviceArray(T** pointer, uint64_t count) {
   device_memory_.push_back(memory);
   BATON_RETURN_IF_CUDA_ERROR(cudaMemset(memory, 0, std::max<uint64_t>(count, 1) * sizeof(T)));
   *pointer = static_cast<T*>(memory);
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status CudaDecodeRunner::PacketArray(T** pointer, uint64_t count) {
+  uint64_t* memory = nullptr;
+  BATON_RETURN_IF_ERROR(DeviceArray(&memory, count));
+  packets_.push_back({memory, count * sizeof(uint64_t)});
+  *pointer = reinterpret_cast<T*>(memory);
   return absl::OkStatus();
 }
 
@@ -58,15 +68,14 @@ absl::Status CudaDecodeRunner::PlanSharedMemory(const TaskGraph& graph) {
   BATON_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   BATON_RETURN_IF_CUDA_ERROR(
       cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  size_t longest = 0;
-  for (const std::vector<Task>& list : graph.lists()) longest = std::max(longest, list.size());
   SmemDemand demand{.row_tiles = 1,
                     .hidden = config_.hidden,
                     .expert_limit = params_.expert_limit,
-                    .task_count = static_cast<int>(longest),
                     .q_width = params_.q_width,
                     .expert_width = config_.expert_width,
-                    .slot_bytes = tuning_.slot_bytes};
+                    .slot_bytes = tuning_.slot_bytes,
+                    .page_slots = tuning_.page_slots,
+                    .page_bytes = static_cast<int>(params_.kv_tile_bytes)};
   for (const std::vector<Task>& list : graph.lists()) {
     for (const Task& task : list) {
       const int units = static_cast<int>(task.end - task.begin);
@@ -78,6 +87,7 @@ absl::Status CudaDecodeRunner::PlanSharedMemory(const TaskGraph& graph) {
   for (int row_tiles = 1; row_tiles <= (max_rows_ + 7) / 8; ++row_tiles) {
     demand.row_tiles = row_tiles;
     demand.slot_bytes = SlotBytes(row_tiles);
+    demand.page_slots = PageSlots(row_tiles);
     if (!PlanSmem(demand, static_cast<uint32_t>(limit), plans_[row_tiles - 1])) {
       return absl::FailedPreconditionError(
           absl::StrCat("the CUDA decode kernel cannot run ", 8 * row_tiles,
@@ -136,7 +146,13 @@ void CudaDecodeRunner::FillParams(const PackedWeights& weights, const TaskGraph&
 
 int CudaDecodeRunner::SlotBytes(int row_tiles) const {
   // More rows leave less room for the ring: smaller slots keep enough of them.
-  return row_tiles <= 2 ? tuning_.slot_bytes : std::min(tuning_.slot_bytes, 16384);
+  constexpr int kMost[] = {1 << 20, 24576, 16384, 12288};
+  return std::min(tuning_.slot_bytes, kMost[row_tiles - 1]);
+}
+
+int CudaDecodeRunner::PageSlots(int row_tiles) const {
+  constexpr int kMost[] = {1 << 20, 2, 2, 1};
+  return std::min(tuning_.page_slots, kMost[row_tiles - 1]);
 }
 
 absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
@@ -153,15 +169,16 @@ absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
   p.hidden_slice_bytes = columns * expert_width * 2;
   p.hidden_always_offset = p.hidden_slice_bytes * std::max(1, config_.expert_count);
   p.hidden_copy_bytes = p.hidden_always_offset + columns * always_width * 2;
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.x, 3 * p.x_copy_bytes));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.router_logits, 3 * p.router_copy));
+  BATON_RETURN_IF_ERROR(PacketArray(&p.x, 3 * p.x_copy_bytes / sizeof(uint64_t)));
+  BATON_RETURN_IF_ERROR(PacketArray(&p.router_logits, 3 * p.router_copy));
   BATON_RETURN_IF_ERROR(DeviceArray(&p.hidden_act, 3 * p.hidden_copy_bytes));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.q, columns * p.q_width));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.new_kv, columns * 2 * p.kv_width));
+  BATON_RETURN_IF_ERROR(PacketArray(&p.q, columns * p.q_width / 2));
+  BATON_RETURN_IF_ERROR(PacketArray(&p.new_kv, columns * p.kv_width));
   const uint64_t partials = columns * p.kv_heads * p.max_splits * p.group_heads;
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.partial_o, partials * kHeadDim));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.partial_ml, partials * 2));
-  BATON_RETURN_IF_ERROR(DeviceArray(&p.attention, columns * p.q_width * 2));
+  BATON_RETURN_IF_ERROR(PacketArray(&p.partial_o, partials * kHeadDim));
+  BATON_RETURN_IF_ERROR(PacketArray(&p.partial_ml, partials * 2));
+  // Up to eight rows it holds packets.
+  BATON_RETURN_IF_ERROR(PacketArray(&p.attention, columns * p.q_width / 2));
   BATON_RETURN_IF_ERROR(DeviceArray(&p.head_partial, uint64_t(p.worker_count) * kMaxRows));
   graph_counters_ = graph.counter_count();
   BATON_RETURN_IF_ERROR(DeviceArray(&p.counters, graph_counters_ * kCounterStride));
@@ -186,8 +203,9 @@ absl::Status CudaDecodeRunner::UploadLayers(const PackedWeights& weights, const 
     layers[l].routing_producers = producers_[layers[l].routing_counter];
     for (int row_tiles = 1; row_tiles <= 4; ++row_tiles) {
       for (int full = 0; full < 2; ++full) {
-        layers[l].always_chunk[row_tiles - 1][full] = static_cast<uint8_t>(ChunkSteps(
-            SlotBytes(row_tiles), full ? 512 : 256, std::max(1, layers[l].always_width / 16)));
+        layers[l].always_chunk[row_tiles - 1][full] = static_cast<uint8_t>(
+            ChunkSteps(SlotBytes(row_tiles), full ? 512 : 256,
+                       std::max(1, layers[l].always_width / 16), kMaxSharedSteps));
       }
     }
     layers[l].group = options_.layout.layer_group[l];
@@ -204,26 +222,26 @@ absl::Status CudaDecodeRunner::UploadLayers(const PackedWeights& weights, const 
 absl::Status CudaDecodeRunner::UploadTasks(const TaskGraph& graph) {
   DecodeParams& p = params_;
   size_t stride = 0;
-  std::vector<int> counts;
-  for (const std::vector<Task>& list : graph.lists()) {
-    stride = std::max(stride, list.size());
-    counts.push_back(static_cast<int>(list.size()));
-  }
+  for (const std::vector<Task>& list : graph.lists()) stride = std::max(stride, list.size() + 1);
+  const int workers = graph.worker_count();
   p.task_stride = static_cast<int>(stride);
-  std::vector<Task> flat(stride * graph.worker_count());
-  for (int w = 0; w < graph.worker_count(); ++w) {
-    std::copy(graph.lists()[w].begin(), graph.lists()[w].end(), flat.begin() + w * stride);
+  std::vector<Task> flat(stride * workers * kTaskLists, Task{.op = kEndOfList});
+  std::vector<int> counts(workers * kTaskLists);
+  for (int w = 0; w < workers; ++w) {
+    for (uint32_t i = 0; i < graph.lists()[w].size(); ++i) {
+      Task task = graph.lists()[w][i];
+      task.index = i;
+      for (int list = 0; list < kTaskLists; ++list) {
+        const int at = list * workers + w;
+        if (InList(task.op, list)) flat[at * stride + counts[at]++] = task;
+      }
+    }
   }
   Task* tasks = nullptr;
-  int* task_counts = nullptr;
   BATON_RETURN_IF_ERROR(DeviceArray(&tasks, flat.size()));
-  BATON_RETURN_IF_ERROR(DeviceArray(&task_counts, counts.size()));
   BATON_RETURN_IF_CUDA_ERROR(
       cudaMemcpy(tasks, flat.data(), flat.size() * sizeof(Task), cudaMemcpyHostToDevice));
-  BATON_RETURN_IF_CUDA_ERROR(
-      cudaMemcpy(task_counts, counts.data(), counts.size() * sizeof(int), cudaMemcpyHostToDevice));
   p.tasks = tasks;
-  p.task_counts = task_counts;
   if (tuning_.trace) {
     p.trace_capacity = static_cast<int>(stride) * 3;
     BATON_RETURN_IF_ERROR(DeviceArray(&p.trace, uint64_t(p.trace_capacity) * p.worker_count));

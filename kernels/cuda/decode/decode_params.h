@@ -19,16 +19,19 @@ inline constexpr int kMaxStops = 16;
 // handed out by warp group.
 inline constexpr int kMmaWarps = 8;
 inline constexpr int kMmaThreads = kMmaWarps * 32;
+inline constexpr int kTeamWarps = 4;       // MMA warps of a team: see mma_group.cuh.
 inline constexpr int kAttentionWarps = 4;  // Routing, attention and its merge.
 inline constexpr int kAttentionThreads = kAttentionWarps * 32;
 inline constexpr int kEpilogueWarps = 4;  // What becomes of the products; embedding and sampling.
 inline constexpr int kEpilogueThreads = kEpilogueWarps * 32;
-inline constexpr int kLoaderWarps = 4;  // One issues the copies, three plan the chunks of a queue.
+inline constexpr int kLoaderWarps = 4;  // One brings weights, one pages, one watches for hangs.
 inline constexpr int kThreads =
     kMmaThreads + kAttentionThreads + kEpilogueThreads + kLoaderWarps * 32;
-inline constexpr int kMaxSlots = 14;  // Ring slots; below the 16 entries of a chunk queue.
+inline constexpr int kMaxSlots = 12;  // Of a ring.
 inline constexpr int kHeadDim = 128;
-inline constexpr int kXsSteps = 128;       // K-steps that xs has room for at least: see GlobalRows.
+// K-steps that xs has room for at least, with one row tile and with more: see DownRows, GlobalRows.
+inline constexpr int kXsStepsOne = 144;
+inline constexpr int kXsSteps = 128;
 inline constexpr int kMaxGroup = 8;        // Query heads a KV head.
 inline constexpr int kEpochLayers = 1024;  // Epochs of packets a step; more than layers, see
                                            // kNoPacket.
@@ -96,9 +99,9 @@ struct alignas(32) RowResultSlot {
   uint64_t expert_sum;  // Active experts of the step, added up over layers.
 };
 
-// Who waited for what when a spin ran out of time; in pinned host memory. `raised` is written last.
+// Who waited for what when a task took too long; in pinned host memory. `raised` is written last.
 struct ErrorSlot {
-  uint32_t kind;  // A WaitKind (waits.cuh).
+  uint32_t kind;  // A WaitKind (smem.cuh).
   uint32_t worker;
   uint32_t task;  // Index in the worker's list.
   uint32_t op;
@@ -137,8 +140,8 @@ struct HeadPartial {
   float pad[3];
 };
 
-// K-steps a chunk, by width and bytes a k-step: worked out once on the host, used alike by planners
-// and consumers.
+// K-steps a chunk, by width and bytes a k-step: worked out once on the host, used alike by the
+// loader and consumers.
 struct ChunkTable {
   uint8_t gate_up[9];  // [rows of the block]
   uint8_t hidden[2];   // [8-row tile, 16-row tile]
@@ -146,24 +149,25 @@ struct ChunkTable {
   uint8_t expert_width[2];
 };
 
-inline constexpr uint32_t kTasksInGlobal = ~0u;
-
 struct SmemPlan {
-  uint32_t ring;          // slot_count * slot_bytes
+  uint32_t ring;          // Weights: slot_count * slot_bytes
+  uint32_t page_ring;     // K/V tiles: page_slot_count * kv_tile_bytes
   uint32_t xs;            // normalised x fragments, [NT] rows of xs_row_bytes
   uint32_t xs_row_bytes;  // of max(hidden / 16, kXsSteps) k-steps
   uint32_t norm;          // bf16 [hidden]: the next norm's weights
-  uint32_t reduce;        // The MMA warps' partial tiles, [stage][warp][NT][128] float32.
+  uint32_t norm_partial;  // float32 [2][warp][8 NT]
+  uint32_t reduce;        // The MMA warps' partial tiles, [stage][warp of the tile][128] float32.
   uint32_t attention;     // Probabilities, later the splits' sums.
   uint32_t score;         // bf16 [experts][8 NT]
   uint32_t active;        // u32 [experts] row masks, then u16 [experts] ids
+  uint32_t gathered;      // u8 [experts + 1][8 NT] rows, where they are gathered
   uint32_t rope;          // bf16x2 [owned pairs][8 NT]
   uint32_t keep;          // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
-  uint32_t tasks;         // The worker's list, or kTasksInGlobal where there is no room.
   uint32_t misc;          // ControlSmem
   uint32_t total;
   int slot_count;
   int slot_bytes;
+  int page_slot_count;
   ChunkTable chunks;
 };
 
@@ -185,7 +189,7 @@ struct DecodeParams {
   // The step.
   uint32_t step;
   int row_limit;                // Rows [0, row_limit) may be active; row_limit <= 8 NT.
-  int in_flight_bytes;          // Bulk copies outstanding per worker at most.
+  int in_flight_chunks;         // Of weights, per worker at most.
   uint32_t delay_seed;          // Not 0: random delays before tasks (tests).
   uint32_t drop_signal_worker;  // Tests: this worker's signal of counter drop_signal_counter is
                                 // lost, and the packets that go with it. ~0 = none.
@@ -194,8 +198,8 @@ struct DecodeParams {
   uint32_t vocab_units;
   SmemPlan smem;
   // Tables.
-  const Task* tasks;       // [worker][task_stride]
-  const int* task_counts;  // [worker]
+  const Task* tasks;  // [list][worker][task_stride]: those of MMA, attention and epilogue warps,
+                      // each with an end.
   const LayerDevice* layers;
   const uint16_t* final_norm;
   const char* head;       // Packed [vocab, hidden]; also read as the embedding when tied.
@@ -206,13 +210,13 @@ struct DecodeParams {
   uint64_t x_copy_bytes;
   uint64_t* router_logits;  // Packets of float32, [rows][expert_limit]; three copies
   uint64_t router_copy;     // packets
-  uint16_t* q;              // [rows][q_width]
-  uint16_t* new_kv;         // [rows][2][kv_width]
-  float* partial_o;         // [rows][kv_heads][max_splits][group_heads][128]
-  float* partial_ml;        // [rows][kv_heads][max_splits][group_heads][2]
-  char* attention;          // Fragment buffer of K = q_width.
-  char* hidden_act;         // [active expert] fragment buffers of K = expert_width, then one of K =
-                            // always_width; three
+  uint64_t* q;              // Packets of two neighbours, [rows][q_width / 2]
+  uint64_t* new_kv;         // The same, [rows][2][kv_width / 2]
+  uint64_t* partial_o;      // Packets of float32, [rows][kv_heads][max_splits][group_heads][128]
+  uint64_t* partial_ml;  // The same: maximum and sum, [rows][kv_heads][max_splits][group_heads][2]
+  char* attention;       // Fragment buffer of K = q_width; with one row tile, of packets.
+  char* hidden_act;      // [active expert] fragment buffers of K = expert_width, then one of K =
+                         // always_width; three
   uint64_t hidden_slice_bytes;  // copies, hidden_copy_bytes apart.
   uint64_t hidden_always_offset;
   uint64_t hidden_copy_bytes;

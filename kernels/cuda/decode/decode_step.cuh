@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/decode/attention_group.cuh"
+#include "kernels/cuda/decode/direct_rows.cuh"
 #include "kernels/cuda/decode/epilogue_head.cuh"
 #include "kernels/cuda/decode/loader.cuh"
 #include "kernels/cuda/decode/normalise.cuh"
@@ -13,21 +14,25 @@ template <int NT>
 __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int tid) {
   ControlSmem& misc = smem.misc();
   if (tid == 0) {
-    for (int q = 0; q < kQueues; ++q) {
-      for (int i = 0; i < kQueueEntries; ++i) {
-        BarrierInit(SmemAddress(&misc.full[q][i]), 1);
-        BarrierInit(SmemAddress(&misc.empty[q][i]), kReleases);
-        misc.slot[q][i] = 0;
-      }
-      misc.planned[q] = misc.issued[q] = misc.next_task[q] = 0;
+    for (int i = 0; i < kMaxSlots; ++i) {
+      BarrierInit(SmemAddress(&misc.weights.full[i]), 1);
+      BarrierInit(SmemAddress(&misc.weights.empty[i]), kMmaWarps);
+      BarrierInit(SmemAddress(&misc.pages.full[i]), 1);
+      BarrierInit(SmemAddress(&misc.pages.empty[i]), kAttentionWarps);
     }
     for (int i = 0; i < kMaxStages; ++i) {
-      BarrierInit(SmemAddress(&misc.partial_full[i]), kMmaWarps);
+      BarrierInit(SmemAddress(&misc.partial_full[i]), kMmaWarps / kTeams<NT>);
       BarrierInit(SmemAddress(&misc.partial_empty[i]), kEpilogueWarps);
     }
     BarrierInit(SmemAddress(&misc.routing), 1);
     BarrierInitFence();
     misc.aborted = 0;
+    misc.weights_issued = 0;
+    for (int role = 0; role < kRoles; ++role) {
+      misc.at[role] = {uint32_t(worker), ~0u, 0, 0};
+      misc.blocked[role] = {};
+      misc.finished[role] = 0;
+    }
     misc.active_count = 0;
     misc.expert_sum = 0;
     misc.wait_memory = misc.wait_routing = misc.wait_join = misc.wait_other = 0;
@@ -43,7 +48,10 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
     misc.seed[tid] = s.seed[tid];
     misc.ring_size[tid] = max(1, s.ring_size[tid]);
     const uint32_t mask = __ballot_sync(~0u, active);
-    if (tid == 0) misc.active_rows = mask;
+    if (tid == 0) {
+      misc.active_rows = mask;
+      if (kGathers<NT>) smem.Gather<NT>(p.expert_limit, mask);
+    }
     if (active) {
       const int page = s.position[tid] >> 6;
       misc.write_page[0][tid] =
@@ -59,19 +67,22 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
                : 0);
     }
   }
+  if (tid < 2 * kMaxRows) {
+    const int kind = tid / kMaxRows, row = tid % kMaxRows;
+    const SplitPlan plan = PlanSplits(p, p.rows->position[row], kind != 0);
+    const bool active = row < p.row_limit && p.rows->active[row] != 0;
+    const bool has = active && ItemOf(p, worker, row, plan, misc.items[kind][row]);
+    const uint32_t mask = __ballot_sync(~0u, has);
+    if (row == 0) misc.item_rows[kind] = mask;
+    misc.splits[kind][row] = plan.split_count;
+  }
   for (int e = tid; e < p.expert_limit; e += kThreads) {
     smem.row_mask()[e] = 0;
     smem.active_id()[e] = 0;
   }
   // Cosines and sines of the owned query and key rows: the same for every layer of the step.
-  const Task* tasks = p.tasks + uint64_t(worker) * p.task_stride;
-  const int task_count = p.task_counts[worker];
-  if (p.smem.tasks != kTasksInGlobal) {
-    const uint4* from = reinterpret_cast<const uint4*>(tasks);
-    uint4* to = reinterpret_cast<uint4*>(smem.base + p.smem.tasks);
-    for (int i = tid; i < task_count * int(sizeof(Task) / 16); i += kThreads) to[i] = from[i];
-  }
-  for (int i = 0; i < task_count; ++i) {
+  const Task* tasks = p.tasks + worker * p.task_stride;  // The MMA warps' list.
+  for (int i = 0; tasks[i].op != kEndOfList; ++i) {
     if (tasks[i].op != OpKind::kQkvRope) continue;
     const int pairs = (tasks[i].end - tasks[i].begin) * 4;
     for (int j = tid; j < pairs * 8 * NT; j += kThreads) {
@@ -92,35 +103,35 @@ template <int NT>
 __device__ void RunMma(const Smem& smem, int worker, int tid) {
   MmaGroup<NT> c(smem, worker, tid);
   const DecodeParams& p = smem.p;
-  const long long start = clock64();
-  const Task* tasks = smem.tasks(worker);
-  const int task_count = p.task_counts[worker];
+  if (tid == 0) c.misc.start = clock64();
   int normalised = -1;  // Layer; the norm of the one after is copied ahead.
   if (kNormAhead<NT>) PrefetchNorm(c, p.layers[0].norm);
-  for (int i = 0; i < task_count; ++i) {
-    const OpKind op = tasks[i].op;
-    const bool reads_x = op == OpKind::kRouter || op == OpKind::kQkvRope || op == OpKind::kGateUp ||
-                         op == OpKind::kLmHead;
-    if (!reads_x && op != OpKind::kOutputProj && op != OpKind::kDown) continue;
-    c.Enter(i, tasks);
+  while (c.Next()) {
+    const OpKind op = c.task().op;
     c.Trace(0);
-    if (!reads_x) {
+    if (NT == 1 && op == OpKind::kOutputProj) {
+      if constexpr (NT == 1) MultiplyAttention(c);
+    } else if (op == OpKind::kOutputProj || op == OpKind::kDown) {
       const uint32_t waited = c.WaitTask();
       if (tid == 0) c.misc.wait_other += waited;
       c.Trace(1);
-      GlobalRows<NT>(c).Run();
+      if constexpr (NT == 1) {
+        DownRows(c).Run();
+      } else {
+        GlobalRows<NT>(c).Run();
+      }
     } else {
-      if (normalised != c.task.layer) {
+      if (normalised != c.task().layer) {
         const long long begin = clock64();
         if (NT > 1) c.WaitTask();
         const uint16_t* weight = op == OpKind::kLmHead ? p.final_norm : c.layer().norm;
-        if (kNormAhead<NT> && normalised + 1 != c.task.layer) {  // No task in between.
+        if (kNormAhead<NT> && normalised + 1 != c.task().layer) {  // No task in between.
           AsyncCopyWait();
           PrefetchNorm(c, weight);
         }
-        const int after = c.task.layer + 1;
+        const int after = c.task().layer + 1;
         LoadNormalised(c, weight, after < p.layer_count ? p.layers[after].norm : p.final_norm);
-        normalised = c.task.layer;
+        normalised = c.task().layer;
         if (tid == 0) c.misc.wait_join += clock64() - begin;
       }
       c.Trace(1);
@@ -128,9 +139,10 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
     }
     c.Trace(2);
   }
+  c.Finish();
   if (tid == 0) {
     WorkerStats& stats = p.stats[worker];
-    stats.cycles += clock64() - start;
+    stats.cycles += clock64() - c.misc.start;
     stats.wait_memory += c.misc.wait_memory;
     stats.wait_routing += c.misc.wait_routing;
     stats.wait_join += c.misc.wait_join;
@@ -142,47 +154,46 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
 template <int NT>
 __device__ void RunAttentionRole(const Smem& smem, int worker, int tid) {
   AttentionGroup c(smem, worker, tid);
-  KvChunks chunks{c};
-  const Task* tasks = smem.tasks(worker);
-  const int task_count = smem.p.task_counts[worker];
-  for (int i = 0; i < task_count; ++i) {
-    const OpKind op = tasks[i].op;
-    if (op != OpKind::kAttention && op != OpKind::kAttentionMerge) continue;
-    c.Enter(i, tasks);
+  PageRing ring{c};
+  while (c.Next()) {
+    const OpKind op = c.task().op;
     if (op == OpKind::kAttention) RunRouting<NT>(c);
     c.Trace(0);
-    c.WaitTask();
     c.Trace(1);
     if (op == OpKind::kAttention) {
-      RunAttention(c, chunks);
+      RunAttention(c, ring);
+      c.Count();
     } else {
-      RunAttentionMerge(c);
+      RunAttentionMerge<NT>(c);
+      if (NT == 1) {
+        c.Count();
+      } else {
+        c.Signal();
+      }
     }
-    c.Signal();
     c.Trace(2);
   }
+  c.Finish();
   if (tid == 0) smem.p.stats[worker].active_experts += smem.misc().expert_sum;
 }
 
 template <int NT>
 __device__ void RunEpilogue(const Smem& smem, int worker, int tid) {
   EpilogueGroup<NT> c(smem, worker, tid);
-  const Task* tasks = smem.tasks(worker);
-  const int task_count = smem.p.task_counts[worker];
-  for (int i = 0; i < task_count; ++i) {
-    const OpKind op = tasks[i].op;
-    if (op == OpKind::kAttention || op == OpKind::kAttentionMerge) continue;
-    c.Enter(i, tasks);
-    switch (op) {
+  while (c.Next()) {
+    switch (c.task().op) {
       case OpKind::kEmbed:
         RunEmbed(c);
+        c.Count();
         break;
       case OpKind::kOutputProj:
       case OpKind::kDown:
         FinishHidden(c);
+        c.Count();
         break;
       case OpKind::kLmHead:
         FinishLmHead(c);
+        c.Signal();
         break;
       case OpKind::kSample:
         c.Trace(0);
@@ -190,41 +201,34 @@ __device__ void RunEpilogue(const Smem& smem, int worker, int tid) {
         c.Trace(1);
         RunSample(c);
         c.Trace(2);
+        c.Signal();
         break;
-      default:
+      case OpKind::kGateUp:
         FinishRows(c);
+        c.Signal();
         break;
+      default:  // Router and QkvRope.
+        FinishRows(c);
+        c.Count();
     }
-    c.Signal();
   }
+  c.Finish();
 }
 
-// A warp for the issuer, and one, of which one thread works, for each planner.
+// A warp a ring, and one that watches over all; the fourth completes the warp group.
 __device__ __forceinline__ void RunLoader(const Smem& smem, int worker, int tid) {
-  const DecodeParams& p = smem.p;
-  const Task* tasks = smem.tasks(worker);
-  const int task_count = p.task_counts[worker];
-  const int warp = tid >> 5;
-  if (warp == 0) {
-    RunIssuer(p, smem, worker, tid);
-    return;
-  }
-  if ((tid & 31) != 0) return;
-  if (warp == 1) {
-    StaticCursor cursor{p, tasks, task_count};
-    RunPlanner(p, smem.misc(), tasks, cursor, kStaticQueue);
-  } else if (warp == 2) {
-    RoutedCursor cursor{p, smem, tasks, task_count};
-    RunPlanner(p, smem.misc(), tasks, cursor, kRoutedQueue);
-  } else {
-    KvCursor cursor{p, smem.misc(), tasks, task_count, worker};
-    RunPlanner(p, smem.misc(), tasks, cursor, kKvQueue);
+  if (tid < 32) {
+    WeightLoader(smem, worker, tid).Run();
+  } else if (tid < 64) {
+    KvLoader(smem, worker, tid - 32).Run();
+  } else if (tid < 96) {
+    RunWatchdog(smem.p, smem.misc(), tid - 64);
   }
 }
 
 // Registers a thread of each role; together what kThreads threads were launched with.
 inline constexpr int kLaunchRegisters = 96;
-inline constexpr int kMmaRegisters = 128, kAttentionRegisters = 112, kEpilogueRegisters = 72,
+inline constexpr int kMmaRegisters = 120, kAttentionRegisters = 128, kEpilogueRegisters = 72,
                      kLoaderRegisters = 40;
 static_assert(kMmaThreads * kMmaRegisters + kAttentionThreads * kAttentionRegisters +
                   kEpilogueThreads * kEpilogueRegisters + kLoaderWarps * 32 * kLoaderRegisters <=

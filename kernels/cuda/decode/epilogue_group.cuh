@@ -17,25 +17,39 @@ struct EpilogueGroup : WorkerGroup<kEpilogueRole, kEpilogueThreads> {
 
   using WorkerGroup::WorkerGroup;
 
-  // The next tile's outputs of this thread, one a row tile.
-  __device__ void TakeTile(float (&out)[NT]) {
+  // This thread's output of the next tile, of a team or of one that all MMA warps share: the order
+  // of the sum is in mma_group.cuh.
+  template <bool kShared>
+  __device__ float TakeTile() {
+    constexpr int kParts = kMmaWarps / kTeams<NT>;
     const int stage = tiles % kStages<NT>;
-    WaitBarrier(p, misc, Here(), SmemAddress(&misc.partial_full[stage]), tiles / kStages<NT> & 1,
-                kWaitTile);
-    const float* from = smem.reduce() + stage * kMmaWarps * NT * kOutputs + tid;
+    Wait(misc.partial_full[stage], tiles / kStages<NT> & 1, kWaitTile);
+    const float* from = smem.reduce() + stage * kParts * kOutputs + tid;
+    float part[kParts];
 #pragma unroll
-    for (int j = 0; j < NT; ++j) {
-      out[j] = 0.0f;
-#pragma unroll
-      for (int w = 0; w < kMmaWarps; ++w) out[j] += from[(w * NT + j) * kOutputs];
-    }
+    for (int w = 0; w < kParts; ++w) part[w] = from[w * kOutputs];
     __syncwarp();
     if (lane == 0) BarrierArrive(SmemAddress(&misc.partial_empty[stage]));
     ++tiles;
+    if constexpr (kTeams<NT> == 1 && kShared) {
+      return (((part[0] + part[1]) + part[2]) + part[3]) +
+             (((part[4] + part[5]) + part[6]) + part[7]);
+    } else if constexpr (kTeams<NT> == 1) {
+      return (((part[0] + part[4]) + (part[1] + part[5])) + (part[2] + part[6])) +
+             (part[3] + part[7]);
+    } else {
+      return ((part[0] + part[1]) + part[2]) + part[3];
+    }
+  }
+  __device__ float TakeTeamTile() { return TakeTile<false>(); }
+  __device__ float TakeSharedTile() {
+    float out = TakeTile<true>();
+    if (kTeams<NT> == 2) out += TakeTile<true>();
+    return out;
   }
   // A packet of what the task makes, for the readers of `layer`.
   __device__ void Publish(void* to, uint32_t data, int layer) const {
-    if (!Lost()) StorePacket(to, data, PacketEpoch(p.step, layer));
+    if (!Lost()) StorePacket(to, data, Epoch(layer));
   }
   // Row of the tile and column of the batch of this thread's output of row tile j.
   __device__ int Row() const { return (tid >> 4) + 8 * (tid >> 1 & 1); }
@@ -47,12 +61,12 @@ template <int NT>
 __device__ void RunEmbed(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
   const int steps = p.hidden / 16;
-  const int pairs = (c.task.end - c.task.begin) * 4;
-  char* x = p.x + c.task.buffer_epoch * p.x_copy_bytes;
+  const int pairs = (c.task().end - c.task().begin) * 4;
+  char* x = p.x + c.task().buffer_epoch * p.x_copy_bytes;
   for (int i = c.tid; i < pairs * 8 * NT; i += kEpilogueThreads) {
     const int column = i / pairs;
     const int pair = i % pairs;
-    const int k = c.task.begin * 8 + 2 * pair;
+    const int k = c.task().begin * 8 + 2 * pair;
     uint32_t value = 0;
     if (c.RowActive(column)) {
       const uint32_t token = c.misc.token[column];
@@ -60,7 +74,7 @@ __device__ void RunEmbed(EpilogueGroup<NT>& c) {
       value = __ldg(reinterpret_cast<const uint32_t*>(
           p.embedding + PackedPairOffsetIn(owner, token, k, p.hidden)));
     }
-    c.Publish(x + PacketOffset(steps, column, k), value, c.task.layer);
+    c.Publish(x + PacketOffset(steps, column, k), value, c.task().layer);
     // Kept beside for the residual: [owned row][column].
     uint16_t* keep = c.smem.keep() + 2 * pair * 8 * NT + column;
     keep[0] = value & 0xffff;
@@ -92,24 +106,25 @@ __device__ void FinishQkv(EpilogueGroup<NT>& c, int row, int column, bool live, 
   uint32_t pair = PackBf16(self, partner);
   const int part = row < p.q_width ? 0 : row < p.q_width + p.kv_width ? 1 : 2;
   if (c.layer().rope && part < 2) {
-    const uint32_t table = c.smem.rope()[((row - c.task.begin * 8) >> 1) * 8 * NT + column];
+    const uint32_t table = c.smem.rope()[((row - c.task().begin * 8) >> 1) * 8 * NT + column];
     const float cosine = LowFloat(table), sine = HighFloat(table);
     pair = PackBf16(self * cosine - partner * sine, partner * cosine + self * sine);
   }
   if (part == 0) {
-    *reinterpret_cast<uint32_t*>(p.q + uint64_t(column) * p.q_width + row) = pair;
+    c.Publish(p.q + (uint64_t(column) * p.q_width + row) / 2, pair, c.task().layer);
   } else {
     const int k = row - p.q_width - (part - 1) * p.kv_width;
-    *reinterpret_cast<uint32_t*>(p.new_kv + (uint64_t(column) * 2 + part - 1) * p.kv_width + k) =
-        pair;
+    c.Publish(p.new_kv + ((uint64_t(column) * 2 + part - 1) * p.kv_width + k) / 2, pair,
+              c.task().layer);
     *CacheAddress(c, column, part - 1, k / kHeadDim, k % kHeadDim) = pair;
   }
 }
 
 // h = silu(gate) * up. Gate rows are tile rows 0-7, up rows 8-15: the same lane, two outputs on.
-// `k` is the row of the slice.
+// `k` is the row of the slice, `column` that of its fragment buffer.
 template <int NT>
-__device__ void FinishGateUp(EpilogueGroup<NT>& c, int slice, int k, int column, float out) {
+__device__ void FinishGateUp(EpilogueGroup<NT>& c, int slice, int k, int column, bool live,
+                             float out) {
   const DecodeParams& p = c.p;
   const float gate = RoundBf16(out);
   const float up = RoundBf16(__shfl_xor_sync(~0u, out, 2));
@@ -118,15 +133,14 @@ __device__ void FinishGateUp(EpilogueGroup<NT>& c, int slice, int k, int column,
   const int row = c.Row();
   if (row >= 8) return;
   const bool always = slice == c.ActiveCount();
-  const uint32_t mask = always ? c.misc.active_rows : c.smem.row_mask()[c.smem.active_id()[slice]];
-  if (k >= int(c.task.end) || !(mask >> column & 1)) return;
-  char* to = p.hidden_act + c.task.buffer_epoch * p.hidden_copy_bytes +
+  if (k >= int(c.task().end) || !live) return;
+  char* to = p.hidden_act + c.task().buffer_epoch * p.hidden_copy_bytes +
              (always ? p.hidden_always_offset : slice * p.hidden_slice_bytes);
   const int steps = (always ? c.layer().always_width : c.layer().expert_width) / 16;
   const uint32_t at = FragmentOffset(steps, column, k & ~1);
   // Neighbouring k are one word where the tile's rows pair up as they do; a worker's range may
   // begin or end in between.
-  if (((row ^ k) & 1) != 0 || (!(k & 1) && k + 1 >= int(c.task.end))) {
+  if (((row ^ k) & 1) != 0 || (!(k & 1) && k + 1 >= int(c.task().end))) {
     *reinterpret_cast<uint16_t*>(to + at + (k & 1) * 2) = FloatToBf16Bits(h);
   } else if (!(k & 1)) {
     *reinterpret_cast<uint32_t*>(to + at) = PackBf16(h, partner);
@@ -137,36 +151,42 @@ __device__ void FinishGateUp(EpilogueGroup<NT>& c, int slice, int k, int column,
 template <int NT>
 __device__ void FinishRows(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
-  const OpKind op = c.task.op;
-  float out[NT];
+  const OpKind op = c.task().op;
   if (op == OpKind::kGateUp) {
     c.WaitRouting();
-    const SliceRange slices = TaskSlices(c.task, c.layer(), c.ActiveCount());
+    const SliceRange slices = TaskSlices(c.task(), c.layer(), c.ActiveCount());
 #pragma unroll 1
     for (int slice = slices.begin; slice < slices.end; ++slice) {
 #pragma unroll 1
-      for (uint32_t block = c.task.begin; block < c.task.end; block += 8) {
-        c.TakeTile(out);
-#pragma unroll
-        for (int j = 0; j < NT; ++j) FinishGateUp(c, slice, block + c.Row(), c.Column(j), out[j]);
+      for (uint32_t block = c.task().begin; block < c.task().end; block += 8) {
+        const bool always = slice == c.ActiveCount();
+        const uint32_t rows =
+            always ? c.misc.active_rows : c.smem.row_mask()[c.smem.active_id()[slice]];
+        const int count = __popc(rows);
+#pragma unroll 1
+        for (int j = 0; j < (kGathers<NT> ? TilesFor(count) : NT); ++j) {
+          const int column = c.Column(j);
+          const bool live = kGathers<NT> ? column < count : rows >> column & 1;
+          FinishGateUp(c, slice, block + c.Row(), column, live, c.TakeTeamTile());
+        }
       }
     }
     return;
   }
 #pragma unroll 1
-  for (uint32_t tile = c.task.begin; tile < c.task.end; tile += 2) {
-    c.TakeTile(out);
+  for (uint32_t tile = c.task().begin; tile < c.task().end; tile += 2) {
     const int row = tile * 8 + c.Row();
-    const bool live = tile + (c.Row() >> 3) < c.task.end;
+    const bool live = tile + (c.Row() >> 3) < c.task().end;
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
       const int column = c.Column(j);
+      const float out = c.TakeTeamTile();
       if (op == OpKind::kQkvRope) {
-        FinishQkv(c, row, column, live, out[j]);
+        FinishQkv(c, row, column, live, out);
       } else if (live && row < c.layer().expert_count && column < p.row_limit) {
         c.Publish(
-            p.router_logits + c.task.buffer_epoch * p.router_copy + column * p.expert_limit + row,
-            __float_as_uint(RoundBf16(out[j])), c.task.layer);
+            p.router_logits + c.task().buffer_epoch * p.router_copy + column * p.expert_limit + row,
+            __float_as_uint(RoundBf16(out)), c.task().layer);
       }
     }
   }
@@ -177,33 +197,32 @@ __device__ void FinishRows(EpilogueGroup<NT>& c) {
 template <int NT>
 __device__ void FinishHidden(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
-  const bool down = c.task.op == OpKind::kDown;
-  const int tile_count = (c.task.end - c.task.begin + 1) / 2;
+  const bool down = c.task().op == OpKind::kDown;
+  const int tile_count = (c.task().end - c.task().begin + 1) / 2;
   uint16_t* kept_x = c.smem.keep();
   uint16_t* kept_attention = kept_x + tile_count * 16 * 8 * NT;
-  char* x = p.x + (c.task.buffer_epoch + 1) % 3 * p.x_copy_bytes;
+  char* x = p.x + (c.task().buffer_epoch + 1) % 3 * p.x_copy_bytes;
 #pragma unroll 1
-  for (uint32_t unit = c.task.begin; unit < c.task.end; unit += 2) {
-    float out[NT];
-    c.TakeTile(out);
+  for (uint32_t unit = c.task().begin; unit < c.task().end; unit += 2) {
     const int row = c.Row();
-    const bool live = unit + (row >> 3) < c.task.end;
+    const bool live = unit + (row >> 3) < c.task().end;
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
       const int column = c.Column(j), at = row * 8 * NT + column;
+      const float out = c.TakeSharedTile();
       float value = 0.0f;
       if (live && down) {
         value =
             RoundBf16(RoundBf16(Bf16BitsToFloat(kept_x[at]) + Bf16BitsToFloat(kept_attention[at])) +
-                      RoundBf16(out[j] * c.layer().ffn_scale));
+                      RoundBf16(out * c.layer().ffn_scale));
         kept_x[at] = FloatToBf16Bits(value);
       } else if (live) {
-        kept_attention[at] = FloatToBf16Bits(out[j]);
+        kept_attention[at] = FloatToBf16Bits(out);
       }
       const float partner = __shfl_xor_sync(~0u, value, 16);
       if (live && down && !(row & 1)) {
         c.Publish(x + PacketOffset(p.hidden / 16, column, unit * 8 + row), PackBf16(value, partner),
-                  c.task.layer + 1);
+                  c.task().layer + 1);
       }
     }
     kept_x += 16 * 8 * NT;

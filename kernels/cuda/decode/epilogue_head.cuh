@@ -56,16 +56,15 @@ __device__ void FinishLmHead(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
   RunningHead best[NT];
 #pragma unroll 1
-  for (uint32_t tile = c.task.begin; tile < c.task.end; tile += 2) {
-    float out[NT];
-    c.TakeTile(out);
+  for (uint32_t tile = c.task().begin; tile < c.task().end; tile += 2) {
     const int token = tile * 8 + c.Row();
-    const bool live = tile + (c.Row() >> 3) < c.task.end && token < p.vocab;
+    const bool live = tile + (c.Row() >> 3) < c.task().end && token < p.vocab;
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
       const int column = c.Column(j);
+      const float out = c.TakeTeamTile();
       if (!live || !c.RowActive(column)) continue;
-      const float logit = out[j] * p.logit_scale;
+      const float logit = out * p.logit_scale;
       if (p.logits_out != nullptr) p.logits_out[uint64_t(column) * p.vocab + token] = logit;
       const float temperature = c.misc.temperature[column];
       float key = logit;
@@ -78,7 +77,7 @@ __device__ void FinishLmHead(EpilogueGroup<NT>& c) {
     }
   }
   constexpr int kFields = 5;
-  static_assert(kEpilogueThreads * kFields * 4 <= kStages<NT> * kMmaWarps * NT * 512);
+  static_assert(kEpilogueThreads * kFields * 4 <= kStages<NT> * kMmaWarps / kTeams<NT> * 512);
   // The MMA warps have no tile after the head's: the partial tiles' room is free.
   float* scratch = c.smem.reduce();
 #pragma unroll

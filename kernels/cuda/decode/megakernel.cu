@@ -24,48 +24,52 @@ uint32_t Align(uint32_t bytes) { return (bytes + 127) / 128 * 128; }
 
 }  // namespace
 
-int ChunkSteps(int slot_bytes, int step_bytes, int steps) {
-  if (steps <= kMaxChunkSteps && steps * step_bytes <= slot_bytes) return steps;
-  const int fit = std::min((slot_bytes / step_bytes) & ~7, kMaxChunkSteps);
+int ChunkSteps(int slot_bytes, int step_bytes, int steps, int most) {
+  if (steps <= most && steps * step_bytes <= slot_bytes) return steps;
+  const int fit = std::min((slot_bytes / step_bytes) & ~7, most);
   const int chunks = (steps + fit - 1) / fit;
   return ((steps + chunks - 1) / chunks + 7) & ~7;
 }
 
 bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   const uint32_t columns = 8 * d.row_tiles;
-  const uint32_t stages = d.row_tiles == 1 ? kStages<1> : d.row_tiles == 2 ? kStages<2> : 1;
+  const uint32_t partials = d.row_tiles <= 2 ? kStages<1> * kTeamWarps : kStages<4> * kMmaWarps;
   uint32_t at = 0;
   const auto take = [&at](uint32_t bytes) {
     const uint32_t offset = at;
     at += Align(bytes);
     return offset;
   };
-  plan.xs_row_bytes = std::max(d.hidden / 16, kXsSteps) * 256;
+  plan.xs_row_bytes = std::max(d.hidden / 16, d.row_tiles == 1 ? kXsStepsOne : kXsSteps) * 256;
   plan.xs = take(plan.xs_row_bytes * d.row_tiles);
   plan.norm = take(d.row_tiles <= 2 ? d.hidden * 2 : 0);  // kNormAhead
-  plan.reduce = take(stages * kMmaWarps * d.row_tiles * 512);
+  plan.norm_partial = take(2 * kMmaWarps * columns * 4);
+  plan.reduce = take(partials * 512);
   plan.attention = take(kAttentionScratch);
   plan.score = take(d.expert_limit * columns * 2);
   plan.active = take(d.expert_limit * 6);
+  plan.gathered = take(d.row_tiles > 2 ? (d.expert_limit + 1) * columns : 0);
   plan.rope = take(d.rope_pairs * columns * 4);
   plan.keep = take(2 * d.keep_tiles * 16 * columns * 2);
-  plan.tasks = d.row_tiles <= 2 ? take(d.task_count * sizeof(Task)) : kTasksInGlobal;
   plan.misc = take(sizeof(ControlSmem));
   plan.slot_bytes = d.slot_bytes;
+  plan.page_slot_count = d.page_slots;
+  plan.page_ring = take(d.page_slots * d.page_bytes);
   plan.ring = at;
   plan.slot_count = at < limit ? static_cast<int>((limit - at) / plan.slot_bytes) : 0;
   if (plan.slot_count > kMaxSlots) plan.slot_count = kMaxSlots;
   for (int rows = 1; rows <= 8; ++rows) {
     plan.chunks.gate_up[rows] =
-        static_cast<uint8_t>(ChunkSteps(d.slot_bytes, 64 * rows, d.hidden / 16));
+        static_cast<uint8_t>(ChunkSteps(d.slot_bytes, 64 * rows, d.hidden / 16, kMaxChunkSteps));
   }
   for (int full = 0; full < 2; ++full) {
     const int bytes = full ? 512 : 256;
-    plan.chunks.hidden[full] = static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, d.hidden / 16));
+    plan.chunks.hidden[full] =
+        static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, d.hidden / 16, kMaxChunkSteps));
     plan.chunks.q_width[full] =
-        static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, d.q_width / 16));
-    plan.chunks.expert_width[full] =
-        static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, std::max(1, d.expert_width / 16)));
+        static_cast<uint8_t>(ChunkSteps(d.slot_bytes, bytes, d.q_width / 16, kMaxSharedSteps));
+    plan.chunks.expert_width[full] = static_cast<uint8_t>(
+        ChunkSteps(d.slot_bytes, bytes, std::max(1, d.expert_width / 16), kMaxSharedSteps));
   }
   plan.total = at + std::max(plan.slot_count, kLeastSlots) * plan.slot_bytes;
   return plan.slot_count >= kLeastSlots;

@@ -17,15 +17,16 @@ struct SmemDemand {
   int expert_limit;
   int rope_pairs;  // Most owned QKV rows of a worker / 2.
   int keep_tiles;  // Most owned 16-row tiles of the hidden dimension.
-  int task_count;  // Of the longest list.
   int q_width;
   int expert_width;
-  int slot_bytes;  // Of the ring; at least a KV tile.
+  int slot_bytes;  // Of the weights' ring.
+  int page_slots;  // Of the pages' ring.
+  int page_bytes;  // A K or V tile.
 };
-// K-steps a chunk for a tile of `steps` k-steps of `step_bytes`, evened out over the tile's chunks.
-// A multiple of 8 unless it is the whole tile, so that which warp takes which k-step never depends
-// on the slot size.
-int ChunkSteps(int slot_bytes, int step_bytes, int steps);
+// K-steps a chunk, at most `most`, for a tile of `steps` k-steps of `step_bytes`, evened out over
+// the tile's chunks. A multiple of 8 unless it is the whole tile, so that which warp takes which
+// k-step never depends on the slot size.
+int ChunkSteps(int slot_bytes, int step_bytes, int steps, int most);
 bool PlanSmem(const SmemDemand& demand, uint32_t limit, SmemPlan& plan);
 
 // The kernel for up to 8, 16, 24, 32 rows; each in its own file.

@@ -21,67 +21,49 @@ __device__ __forceinline__ float SumOfSquares(uint2 v, float mean) {
   return a * a + b * b + c * c + d * d;
 }
 
-// Adds a row's lanes and warps, in a fixed order. `partial` is free again after the next barrier.
+// Adds a row's lanes and warps, in a fixed order. The sums of `of` are free again after the next
+// barrier.
 template <int NT>
-__device__ void SumRows(MmaGroup<NT>& c, float (&sum)[NT], float (&partial)[kMmaWarps][kMaxRows]) {
+__device__ void SumRows(MmaGroup<NT>& c, float (&sum)[NT], int of) {
+  float* const partial = c.smem.norm_partial(of);  // [warp][8 NT]
 #pragma unroll
   for (int j = 0; j < NT; ++j) {
     sum[j] += __shfl_xor_sync(~0u, sum[j], 1);
     sum[j] += __shfl_xor_sync(~0u, sum[j], 2);
-    if ((c.lane & 3) == 0) partial[c.warp][j * 8 + (c.lane >> 2)] = sum[j];
+    if ((c.lane & 3) == 0) partial[(c.warp * NT + j) * 8 + (c.lane >> 2)] = sum[j];
   }
   c.Sync();
 #pragma unroll
   for (int j = 0; j < NT; ++j) {
     sum[j] = 0.0f;
 #pragma unroll
-    for (int w = 0; w < kMmaWarps; ++w) sum[j] += partial[w][j * 8 + (c.lane >> 2)];
+    for (int w = 0; w < kMmaWarps; ++w) sum[j] += partial[(w * NT + j) * 8 + (c.lane >> 2)];
   }
 }
 
-// Packets of x: two neighbouring elements and the epoch of the write in one 64-bit word, so that
-// data and news of it are one access and need no fence. This lane's two packets of each of `count`
-// k-steps from `at`, kStride bytes apart; waits until all carry `epoch`. What is not live is zero,
-// and not waited for.
+// This lane's two packets of x of each of `count` k-steps from `at`, kStride bytes apart; waits
+// until all carry the layer's epoch. What is not live is zero, and not waited for.
 template <int NT, int kCount, int kStride>
-__device__ void WaitPackets(MmaGroup<NT>& c, const char* at, int count, bool live, uint32_t epoch,
-                            uint2 (&v)[kCount]) {
+__device__ void WaitX(MmaGroup<NT>& c, const char* at, int count, bool live, uint2 (&v)[kCount]) {
   ulonglong2 packet[kCount];
-  const auto arrived = [&](const ulonglong2& w) {
-    return !live || (uint32_t(w.x >> 32) == epoch && uint32_t(w.y >> 32) == epoch);
-  };
-  uint64_t start = 0;
-  for (uint32_t spin = 0;; ++spin) {
+  const uint32_t epoch = c.Epoch(c.task().layer);
+  c.WaitPackets(c.task().waits[0].counter, [&] {
     bool all = true;
     // Many packets: one k-step's are polled until they are there, then the others are fetched.
     constexpr int kPolled = kCount > 2 ? 1 : kCount;
 #pragma unroll
     for (int n = 0; n < kPolled; ++n) packet[n] = LoadRelaxedPair(at + min(n, count - 1) * kStride);
 #pragma unroll
-    for (int n = 0; n < kPolled; ++n) all &= arrived(packet[n]);
-    all = __all_sync(~0u, all);
-    if (all && kPolled < kCount) {
+    for (int n = 0; n < kPolled; ++n) all &= Has(packet[n], epoch);
+    all = __all_sync(~0u, all || !live);
+    if (!all || kPolled == kCount) return all;
 #pragma unroll
-      for (int n = kPolled; n < kCount; ++n)
-        packet[n] = LoadRelaxedPair(at + min(n, count - 1) * kStride);
+    for (int n = kPolled; n < kCount; ++n)
+      packet[n] = LoadRelaxedPair(at + min(n, count - 1) * kStride);
 #pragma unroll
-      for (int n = kPolled; n < kCount; ++n) all &= arrived(packet[n]);
-      all = __all_sync(~0u, all);
-    }
-    if (all) break;
-    if ((spin & 63) != 63) continue;
-    bool stop = false;
-    if (c.lane == 0) {
-      const uint64_t now = GlobalTimerNs();
-      if (start == 0) start = now;
-      if (now - start > c.p.timeout_ns) {
-        RaiseError(c.p, c.misc, c.Here()(), kWaitPacket, c.task.waits[0].counter, epoch,
-                   uint32_t(packet[0].x >> 32));
-      }
-      stop = Aborted(c.p, c.misc);
-    }
-    if (__any_sync(~0u, stop)) break;
-  }
+    for (int n = kPolled; n < kCount; ++n) all &= Has(packet[n], epoch);
+    return all || !live;
+  });
 #pragma unroll
   for (int n = 0; n < kCount; ++n)
     v[n] = live && n < count ? make_uint2(uint32_t(packet[n].x), uint32_t(packet[n].y))
@@ -115,20 +97,20 @@ __device__ __forceinline__ void LoadOneRow(MmaGroup<1>& c) {
   constexpr int kStride = 8 * kMmaWarps * 512;
   const uint32_t place = (row * 4 + t) * 8;
   uint2 v[2];
-  const char* x = p.x + c.task.buffer_epoch * p.x_copy_bytes + 2 * place;
+  const char* x = p.x + c.task().buffer_epoch * p.x_copy_bytes + 2 * place;
   if (count > 0) x += 2 * first * 256;  // A lane group without k-steps reads the first one's.
-  WaitPackets<1, 2, kStride>(c, x, max(1, count), count > 0, PacketEpoch(p.step, c.task.layer), v);
+  WaitX<1, 2, kStride>(c, x, max(1, count), count > 0, v);
   float sum = SumOfSquares(v[0], 0.0f) + SumOfSquares(v[1], 0.0f);
 #pragma unroll
   for (int offset = 4; offset <= 16; offset <<= 1) sum += __shfl_xor_sync(~0u, sum, offset);
   sum += __shfl_xor_sync(~0u, sum, 1);
   sum += __shfl_xor_sync(~0u, sum, 2);
-  if (c.lane == 0) c.misc.norm_partial[c.warp][row] = sum;
+  if (c.lane == 0) c.smem.norm_partial(0)[c.warp * 8 + row] = sum;
   AsyncCopyWait();
   c.Sync();
   float all = 0.0f;
 #pragma unroll
-  for (int w = 0; w < kMmaWarps; ++w) all += c.misc.norm_partial[w][row];
+  for (int w = 0; w < kMmaWarps; ++w) all += c.smem.norm_partial(0)[w * 8 + row];
   const NormRow norm{0.0f, rsqrtf(all * (1.0f / static_cast<float>(p.hidden)) + p.norm_epsilon),
                      false};
   const uint32_t* weight = reinterpret_cast<const uint32_t*>(c.smem.norm()) + t;
@@ -147,11 +129,10 @@ template <int NT>
 __device__ void LoadRows(MmaGroup<NT>& c, const uint16_t* this_weight) {
   const DecodeParams& p = c.p;
   const int steps = p.hidden / 16;
-  const char* x = p.x + c.task.buffer_epoch * p.x_copy_bytes + (c.warp * 32 + c.lane) * 16;
+  const char* x = p.x + c.task().buffer_epoch * p.x_copy_bytes + (c.warp * 32 + c.lane) * 16;
   char* xs = c.smem.xs() + (c.warp * 32 + c.lane) * 8;
   const bool layer_norm = p.norm_is_layer_norm;
   const int count = (steps - c.warp + kMmaWarps - 1) / kMmaWarps;
-  const uint32_t epoch = PacketEpoch(p.step, c.task.layer);
   constexpr int kBlock = 8;
   float sum[NT], mean[NT];
 #pragma unroll
@@ -163,8 +144,8 @@ __device__ void LoadRows(MmaGroup<NT>& c, const uint16_t* this_weight) {
 #pragma unroll 1
     for (int first = 0; first < count; first += kBlock) {
       uint2 v[kBlock];
-      WaitPackets<NT, kBlock, kMmaWarps * 512>(c, x + 2 * (row + first * (kMmaWarps * 256)),
-                                               count - first, live, epoch, v);
+      WaitX<NT, kBlock, kMmaWarps * 512>(c, x + 2 * (row + first * (kMmaWarps * 256)),
+                                         count - first, live, v);
 #pragma unroll
       for (int n = 0; n < kBlock; ++n) {
         if (first + n >= count) continue;
@@ -188,7 +169,7 @@ __device__ void LoadRows(MmaGroup<NT>& c, const uint16_t* this_weight) {
   }
   const float scale_down = 1.0f / static_cast<float>(p.hidden);
   if (layer_norm) {
-    SumRows(c, sum, c.misc.norm_partial2);
+    SumRows(c, sum, 1);
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
       mean[j] = sum[j] * scale_down;
@@ -202,7 +183,7 @@ __device__ void LoadRows(MmaGroup<NT>& c, const uint16_t* this_weight) {
     }
   }
   AsyncCopyWait();
-  SumRows(c, sum, c.misc.norm_partial);
+  SumRows(c, sum, 0);
   float scale[NT];
 #pragma unroll
   for (int j = 0; j < NT; ++j) scale[j] = rsqrtf(sum[j] * scale_down + p.norm_epsilon);

@@ -23,9 +23,6 @@ __device__ __forceinline__ void BarrierExpect(uint32_t barrier, uint32_t bytes) 
 __device__ __forceinline__ void BarrierArrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-__device__ __forceinline__ void BarrierArriveTwice(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0], 2;" ::"r"(barrier) : "memory");
-}
 // Whether the phase with `parity` has completed; may suspend for a moment before it says no.
 __device__ __forceinline__ bool BarrierTryWait(uint32_t barrier, uint32_t parity) {
   uint32_t done;
@@ -61,13 +58,6 @@ __device__ __forceinline__ void AsyncCopy16(uint32_t destination, const void* so
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination), "l"(source)
                : "memory");
 }
-// The same for the first `bytes` of the 16, zero for the others; 0 reads nothing.
-__device__ __forceinline__ void AsyncCopyOrZero16(uint32_t destination, const void* source,
-                                                  int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source),
-               "r"(bytes)
-               : "memory");
-}
 __device__ __forceinline__ void AsyncCopyCommit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -91,14 +81,6 @@ __device__ __forceinline__ uint32_t LoadRelaxed(const uint32_t* p) {
 __device__ __forceinline__ uint32_t LoadAcquire(const uint32_t* p) {
   uint32_t v;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ uint2 LoadRelaxed2(const void* p) {
-  uint2 v;
-  asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];"
-               : "=r"(v.x), "=r"(v.y)
-               : "l"(p)
-               : "memory");
   return v;
 }
 __device__ __forceinline__ float4 LoadRelaxed4(const void* p) {
@@ -128,8 +110,25 @@ __device__ __forceinline__ ulonglong2 LoadRelaxedPair(const void* p) {
                : "memory");
   return v;
 }
+// Zero, and nothing read, where `wanted` is false.
+__device__ __forceinline__ ulonglong2 LoadRelaxedPairIf(bool wanted, const void* p) {
+  ulonglong2 v;
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %3, 0; mov.u64 %0, 0; mov.u64 %1, 0;"
+      "@p ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];}"
+      : "=&l"(v.x), "=&l"(v.y)
+      : "l"(p), "r"(uint32_t(wanted))
+      : "memory");
+  return v;
+}
 __device__ __forceinline__ void StorePacket(void* p, uint32_t data, uint32_t epoch) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(uint64_t(epoch) << 32 | data)
+               : "memory");
+}
+__device__ __forceinline__ void StorePacketPair(void* p, uint32_t first, uint32_t second,
+                                                uint32_t epoch) {
+  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p),
+               "l"(uint64_t(epoch) << 32 | first), "l"(uint64_t(epoch) << 32 | second)
                : "memory");
 }
 __device__ __forceinline__ void FenceGpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }

@@ -41,10 +41,9 @@ __device__ __forceinline__ void WaitLogits(const AttentionGroup& c, int row,
   const DecodeParams& p = c.p;
   const int count = c.layer().expert_count;
   const uint64_t* packets =
-      p.router_logits + c.task.buffer_epoch * p.router_copy + uint64_t(row) * p.expert_limit;
-  const uint32_t epoch = PacketEpoch(p.step, c.task.layer);
-  uint64_t start = 0;
-  for (uint32_t spin = 1;; ++spin) {
+      p.router_logits + c.task().buffer_epoch * p.router_copy + uint64_t(row) * p.expert_limit;
+  const uint32_t epoch = c.Epoch(c.task().layer);
+  c.WaitPackets(c.layer().routing_counter, [&] {
     bool all = true;
 #pragma unroll
     for (int i = 0; i < kExpertsPerLane; ++i) {
@@ -52,30 +51,23 @@ __device__ __forceinline__ void WaitLogits(const AttentionGroup& c, int row,
       const int expert = c.lane + 32 * i;
       if (expert >= count) continue;
       const uint64_t packet = LoadRelaxed64(packets + expert);
-      all &= uint32_t(packet >> 32) == epoch;
+      all &= Has(packet, epoch);
       value[i] = __uint_as_float(uint32_t(packet));
     }
-    if (__all_sync(~0u, all)) return;
-    if ((spin & 63) != 0) continue;
-    bool stop = false;
-    if (c.lane == 0) {
-      const uint64_t now = GlobalTimerNs();
-      if (start == 0) start = now;
-      if (now - start > p.timeout_ns) {
-        RaiseError(p, c.misc, c.Here()(), kWaitPacket, c.layer().routing_counter, epoch, 0);
-      }
-      stop = Aborted(p, c.misc);
-    }
-    if (__any_sync(~0u, stop)) return;
-  }
+    return all;
+  });
 }
 
-template <int NT>
-__device__ void SelectExperts(const AttentionGroup& c, int row) {
+// What a row chose: lane i < k holds its i-th expert and that one's weight.
+struct Choice {
+  int expert = 0;
+  float weight = 0.0f;
+};
+__device__ __forceinline__ Choice SelectExperts(const AttentionGroup& c, int row) {
   const DecodeParams& p = c.p;
   const int lane = c.lane;
   const LayerDevice& layer = c.layer();
-  const ExpertDraw draw{p.step, c.task.layer, row, layer.expert_count, p.forced_experts};
+  const ExpertDraw draw{p.step, c.task().layer, row, layer.expert_count, p.forced_experts};
   uint32_t key[kExpertsPerLane];
   float value[kExpertsPerLane];
   WaitLogits(c, row, value);
@@ -87,8 +79,9 @@ __device__ void SelectExperts(const AttentionGroup& c, int row) {
     key[i] = draw.pool > 0 ? DrawnExpertKey(draw, expert)
                            : ExpertKey(__float_as_uint(value[i]) >> 16, expert);
   }
+  Choice choice;
   float chosen_logit = 0.0f;
-  int chosen = 0;
+#pragma unroll 1
   for (int k = 0; k < p.experts_per_token; ++k) {
     uint32_t best = 0;
 #pragma unroll
@@ -105,15 +98,12 @@ __device__ void SelectExperts(const AttentionGroup& c, int row) {
     }
     logit = __shfl_sync(~0u, logit, expert & 31);
     if (lane == k) {
-      chosen = expert;
+      choice.expert = expert;
       chosen_logit = logit;
     }
   }
-  const float weight = RoutingWeight(p, chosen_logit, lane);
-  if (lane < p.experts_per_token) {
-    atomicOr(c.smem.row_mask() + chosen, 1u << row);
-    c.smem.score()[chosen * 8 * NT + row] = FloatToBf16Bits(weight);
-  }
+  choice.weight = RoutingWeight(p, chosen_logit, lane);
+  return choice;
 }
 
 // Of the current task's layer; once a layer, in layer order.
@@ -123,20 +113,27 @@ __device__ void RunRouting(AttentionGroup& c) {
   const LayerDevice& layer = c.layer();
   // The last layer's list may go once its Down is done everywhere, as x of this layer tells.
   if (layer.expert_count == 0 || c.misc.active_rows == 0) {
-    if (c.tid == 0) {
-      WaitCounter(p, c.misc, c.Here(), layer.routing_counter, layer.routing_producers * p.step);
-    }
+    if (c.tid == 0) c.WaitFor(layer.routing_counter, layer.routing_producers);
     c.Sync();
   } else {
-    if (c.warp == 0) {
-      float unused[kExpertsPerLane];
-      WaitLogits(c, __ffs(c.misc.active_rows) - 1, unused);
-    }
-    c.Sync();
-    for (int e = c.tid; e < layer.expert_count; e += kAttentionThreads) c.smem.row_mask()[e] = 0;
-    c.Sync();
-    for (int row = c.warp; row < p.row_limit; row += kAttentionWarps) {
-      if (c.RowActive(row)) SelectExperts<NT>(c, row);
+    bool cleared = false;
+#pragma unroll 1
+    for (int row = c.warp; !cleared || row < p.row_limit; row += kAttentionWarps) {
+      const bool active = row < p.row_limit && c.RowActive(row);
+      Choice choice;
+      if (active) choice = SelectExperts(c, row);
+      // Once some row's logits are there, nobody is at the last layer's list any more.
+      if (!cleared && (active || row >= p.row_limit)) {
+        c.Sync();
+        for (int e = c.tid; e < layer.expert_count; e += kAttentionThreads)
+          c.smem.row_mask()[e] = 0;
+        c.Sync();
+        cleared = true;
+      }
+      if (active && c.lane < p.experts_per_token) {
+        atomicOr(c.smem.row_mask() + choice.expert, 1u << row);
+        c.smem.score()[choice.expert * 8 * NT + row] = FloatToBf16Bits(choice.weight);
+      }
     }
   }
   c.Sync();
@@ -147,6 +144,7 @@ __device__ void RunRouting(AttentionGroup& c) {
     const bool active = e < layer.expert_count && c.smem.row_mask()[e] != 0;
     const uint32_t ballot = __ballot_sync(~0u, active);
     if (active) c.smem.active_id()[count + __popc(ballot & ((1u << c.lane) - 1))] = e;
+    if (kGathers<NT> && active) c.smem.template Gather<NT>(e, c.smem.row_mask()[e]);
     count += __popc(ballot);
   }
   if (c.lane == 0) {

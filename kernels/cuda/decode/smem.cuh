@@ -1,10 +1,8 @@
 // Shared memory of one worker and the roles' view of it.
 //
-// The ring is one pool of equal slots drained through three chunk queues: static (weights whose
-// addresses are known), routed (expert weights, known once routing is) and KV (pages). A planner
-// warp a queue works out the chunks' addresses ahead; one issuing warp starts the copies. A chunk
-// j of a queue uses entry j % 16 of that queue's barriers and names its slot there, so that each
-// queue can run ahead while another waits for the router or for queries.
+// Two rings hold what was streamed in: the weights, in the order in which the MMA warps take them,
+// and the K/V pages, in the order in which the attention warps do. A slot's `full` barrier
+// completes when its chunk has landed, its `empty` barrier when all warps that read it have.
 #pragma once
 
 #include "kernels/cuda/decode/decode_params.h"
@@ -13,62 +11,111 @@
 
 namespace baton::cuda {
 
-inline constexpr int kQueueEntries = 16;
-inline constexpr int kStaticQueue = 0;
-inline constexpr int kRoutedQueue = 1;
-inline constexpr int kKvQueue = 2;
-inline constexpr int kQueues = 3;
-// Every chunk is released by this many arrivals: one an MMA warp, two an attention warp.
-inline constexpr int kReleases = kMmaWarps;
-inline constexpr int kMaxChunkSteps = 64;  // K-steps of a chunk: at most 8 a warp.
-// Free slots that a chunk out of order leaves for the other queues.
-__host__ __device__ constexpr int ReservedSlots(int slot_count) {
-  return slot_count > 3 ? 3 : slot_count - 1;
-}
-inline constexpr int kLeastSlots = 3;
+// K-steps of a chunk at most: of one that a team multiplies, and of one that both do.
+inline constexpr int kMaxChunkSteps = 64;
+inline constexpr int kMaxSharedSteps = 48;
+// Fewer slots than these could not keep memory busy.
+inline constexpr int kLeastSlots = 2;
 
-// A planned chunk: what the issuing warp needs. 16 bytes.
-inline constexpr uint32_t kExpertChunk = 1;  // Flag of GateUp's chunks.
-struct alignas(16) PlannedChunk {
-  const char* source;
-  uint32_t bytes;  // A multiple of 16, plus flags.
-  uint32_t task;   // Index in the worker's list: the order in which consumers want chunks.
+// A slot of a ring and the parity of the phase that it is in.
+struct RingPlace {
+  int slot = 0;
+  uint32_t phase = 0;
+  __device__ void Advance(int slot_count) {
+    if (++slot == slot_count) {
+      slot = 0;
+      phase ^= 1;
+    }
+  }
+  __device__ void Retreat(int slot_count) {
+    if (--slot < 0) {
+      slot = slot_count - 1;
+      phase ^= 1;
+    }
+  }
 };
 
-// The three groups of warps that walk the task list.
-enum Role { kMmaRole, kAttentionRole, kEpilogueRole, kRoles };
+struct RingBarriers {
+  uint64_t full[kMaxSlots];
+  uint64_t empty[kMaxSlots];
+};
+
+// The groups of warps that walk a task list: those of the first three are of their own, the
+// loader's warps walk the lists of the warps that they load for.
+enum Role { kMmaRole, kAttentionRole, kEpilogueRole, kWeightRole, kKvRole, kRoles };
+inline constexpr int kTaskLists = 3;
+inline constexpr OpKind kEndOfList = OpKind(0xff);
+// The first of a role's warps.
+__host__ __device__ constexpr int FirstWarp(Role role) {
+  constexpr int kFirst[] = {0, kMmaWarps, kMmaWarps + kAttentionWarps,
+                            kMmaWarps + kAttentionWarps + kEpilogueWarps,
+                            kMmaWarps + kAttentionWarps + kEpilogueWarps + 1};
+  return kFirst[role];
+}
+inline constexpr int kWarps = kThreads / 32;
+__host__ __device__ constexpr int ListOf(Role role) {
+  return role == kWeightRole ? kMmaRole : role == kKvRole ? kAttentionRole : role;
+}
+// Whether tasks of an op stand in the list of a role.
+constexpr bool InList(OpKind op, int list) {
+  const bool attends = op == OpKind::kAttention || op == OpKind::kAttentionMerge;
+  if (list == kAttentionRole) return attends;
+  const bool multiplies = !attends && op != OpKind::kEmbed && op != OpKind::kSample;
+  return list == kMmaRole ? multiplies : !attends;
+}
 
 // Where a role is, for the error slot.
 struct WaitContext {
   uint32_t worker, task, op, layer;
 };
 
-// Tiles that the MMA warps may be ahead of the epilogue warps.
+// What it waits for. Kinds that wait for other workers come first.
+enum WaitKind : uint32_t {
+  kWaitCounter = 1,
+  kWaitPacket = 2,
+  kWaitRouting = 3,
+  kWaitTile = 4,
+  kWaitRing = 5,
+  kWaitLoader = 6,
+};
+struct Blocked {
+  uint32_t kind, counter, wanted;
+};
+
+// Teams of MMA warps, for a number of row tiles: see mma_group.cuh.
 template <int NT>
-inline constexpr int kStages = NT == 1   ? 4
-                               : NT == 2 ? 2
-                                         : 1;
+inline constexpr int kTeams = NT <= 2 ? 2 : 1;
+// Whether an expert's rows are gathered: with few row tiles it costs more than it saves.
+template <int NT>
+inline constexpr bool kGathers = NT > 2;
+// Tiles of 16 x 8 that the MMA warps may be ahead of the epilogue warps.
+template <int NT>
+inline constexpr int kStages = NT <= 2 ? 4 : 2;
 inline constexpr int kMaxStages = 4;
+
+// The (kv head, split) of one row that a worker attends to: pages [begin, end), keys from `low` on.
+struct AttentionItem {
+  uint16_t head, split, begin, end;
+  int low;
+};
 
 // What the warps of a worker share besides ring and buffers: plans, barriers, rows, routing.
 struct ControlSmem {
   LayerDevice layer[kRoles][2];  // Of even and odd layers: each role's copy of its current one.
+  Task task[kWarps][2];          // Each warp's current task and the one after.
   WaitContext at[kRoles];
+  Blocked blocked[kRoles];
+  uint32_t finished[kRoles];  // Not 0: the role is at its list's end.
+  long long start;            // Clock of MMA thread 0.
   uint32_t wait_memory, wait_routing, wait_join, wait_other;  // Cycles of MMA thread 0 this step.
-  PlannedChunk plan[kQueues][kQueueEntries];
-  uint32_t planned[kQueues];    // Chunks planned so far; written by the planner.
-  uint32_t issued[kQueues];     // Chunks issued so far; written by the issuing warp.
-  uint32_t next_task[kQueues];  // Task of the planner's next chunk, planned or not; ~0 at the end.
-  uint64_t full[kQueues][kQueueEntries];
-  uint64_t empty[kQueues][kQueueEntries];
+  RingBarriers weights, pages;
+  uint32_t weights_issued;             // Chunks of weights whose copies were started.
   uint64_t partial_full[kMaxStages];   // A stage of `reduce` holds a tile of all MMA warps.
   uint64_t partial_empty[kMaxStages];  // The epilogue warps have read it.
   uint64_t routing;                    // Completes once a layer, when `active` and `score` are its.
   uint64_t write_page[2][kMaxRows];    // Byte offset in the arena of the page that takes the row's
                                        // new K/V.
   uint64_t seed[kMaxRows];
-  float norm_partial[kMmaWarps][kMaxRows];
-  float norm_partial2[kMmaWarps][kMaxRows];
   // Attention: maximum, later sum, of each warp and head.
   float soft_max[kAttentionWarps][kMaxGroup];
   float temperature[kMaxRows];
@@ -76,11 +123,21 @@ struct ControlSmem {
   int token[kMaxRows];
   int ring_size[kMaxRows];
   uint32_t active_rows;  // Bit mask.
+  // Of full and of sliding layers: the worker's items, the rows that have one, and all rows'
+  // splits.
+  AttentionItem items[2][kMaxRows];
+  uint32_t item_rows[2];
+  uint8_t splits[2][kMaxRows];
   uint32_t aborted;
   int active_count;                    // Active experts of the current layer.
   uint32_t routed[kRoles][kMmaWarps];  // Each warp's last layer << 16 | its active experts.
   uint32_t expert_sum;                 // Of active_count over the step's layers.
-  uint8_t slot[kQueues][kQueueEntries];
+};
+
+// The rows that an expert multiplies, in ascending order: row[0] to row[count - 1]; then row[0].
+struct GatheredRows {
+  const uint8_t* row;
+  int count;
 };
 
 struct Smem {
@@ -91,6 +148,10 @@ struct Smem {
   }
   __device__ char* xs() const { return base + p.smem.xs; }
   __device__ uint16_t* norm() const { return reinterpret_cast<uint16_t*>(base + p.smem.norm); }
+  // [8 warps][8 NT], of squares (0) or of the mean (1).
+  __device__ float* norm_partial(int of) const {
+    return reinterpret_cast<float*>(base + p.smem.norm_partial) + of * kMmaWarps * 8 * p.row_tiles;
+  }
   __device__ float* reduce() const { return reinterpret_cast<float*>(base + p.smem.reduce); }
   __device__ char* attention() const { return base + p.smem.attention; }
   __device__ uint16_t* score() const { return reinterpret_cast<uint16_t*>(base + p.smem.score); }
@@ -100,16 +161,33 @@ struct Smem {
   __device__ uint16_t* active_id() const {
     return reinterpret_cast<uint16_t*>(base + p.smem.active + 4 * p.expert_limit);
   }
+  // Where rows are gathered: [expert or, last, always active][8 NT].
+  __device__ uint8_t* gathered() const {
+    return reinterpret_cast<uint8_t*>(base + p.smem.gathered);
+  }
+  template <int NT>
+  __device__ GatheredRows Gathered(int slice, int active_count) const {
+    const int id = slice == active_count ? p.expert_limit : active_id()[slice];
+    const uint32_t rows = slice == active_count ? misc().active_rows : row_mask()[id];
+    return {gathered() + id * 8 * NT, __popc(rows)};
+  }
+  // Writes down `rows` as those of expert `id`.
+  template <int NT>
+  __device__ void Gather(int id, uint32_t rows) const {
+    uint8_t* to = gathered() + id * 8 * NT;
+    const uint8_t first = __ffs(rows) - 1;
+    for (int i = 0; i < 8 * NT; ++i) {
+      to[i] = rows != 0 ? __ffs(rows) - 1 : first;
+      rows &= rows - 1;
+    }
+  }
   __device__ uint32_t* rope() const { return reinterpret_cast<uint32_t*>(base + p.smem.rope); }
   __device__ uint16_t* keep() const { return reinterpret_cast<uint16_t*>(base + p.smem.keep); }
-  // Reads of the task list outlive the L1 cache, which every fence empties: it lies in shared
-  // memory if there is room.
-  __device__ const Task* tasks(int worker) const {
-    return p.smem.tasks == kTasksInGlobal ? p.tasks + uint64_t(worker) * p.task_stride
-                                          : reinterpret_cast<const Task*>(base + p.smem.tasks);
-  }
   __device__ char* slot(int i) const {
     return base + p.smem.ring + uint32_t(i) * p.smem.slot_bytes;
+  }
+  __device__ char* page_slot(int i) const {
+    return base + p.smem.page_ring + uint32_t(i) * uint32_t(p.kv_tile_bytes);
   }
 };
 
@@ -149,19 +227,21 @@ __device__ __forceinline__ SplitPlan PlanSplits(const DecodeParams& p, int posit
       plan.page_count > 0 ? (plan.page_count + plan.pages_per_split - 1) / plan.pages_per_split : 0;
   return plan;
 }
-// Attention takes pages in groups: their keys, then their values.
-inline constexpr int kPageGroup = 4;
-inline constexpr int kProbabilityStride =
-    kPageGroup * 64 + 8;  // bf16; rows 16 bytes apart in banks.
+inline constexpr int kProbabilityStride = 64 + 8;  // bf16; rows 16 bytes apart in banks.
 inline constexpr int kAttentionScratch = kMaxGroup * kProbabilityStride * 2;
 
-// Which (kv head, split) of `row` this worker attends to: index = split * kv_heads + head, rotated
-// by row so that short rows load different workers. -1: none.
-__device__ __forceinline__ int AttentionIndex(const DecodeParams& p, int worker, int row,
-                                              int split_count) {
+// The worker's item of `row`, if it has one. Splits go to workers in turn, their heads side by
+// side, rotated by row so that short rows load different workers.
+__device__ __forceinline__ bool ItemOf(const DecodeParams& p, int worker, int row,
+                                       const SplitPlan& plan, AttentionItem& item) {
   int index = worker - (row * 37) % p.worker_count;
   if (index < 0) index += p.worker_count;
-  return index < split_count * p.kv_heads ? index : -1;
+  if (index >= plan.split_count * p.kv_heads) return false;
+  const int split = index / p.kv_heads;
+  const int begin = plan.first_page + split * plan.pages_per_split;
+  const int end = min(begin + plan.pages_per_split, plan.first_page + plan.page_count);
+  item = {uint16_t(index % p.kv_heads), uint16_t(split), uint16_t(begin), uint16_t(end), plan.low};
+  return true;
 }
 // The slices of a GateUp or Down task: indices into the layer's active list; the always-active
 // network comes last, as index `count`.

@@ -1,92 +1,96 @@
-// Bounded waits. Every spin has a time budget; the first that runs out writes who waited for what
-// to the pinned error slot and raises the grid's abort flag. From then on no wait blocks: the grid
-// runs to its end on stale data, which the host throws away.
+// Waits. They are tight loops that know no time: a warp of its own, the watchdog, sees to it that
+// no step waits for ever. When a role has been at one task for too long it writes who waited for
+// what to the pinned error slot and raises the grid's abort flag. From then on no wait blocks: the
+// grid runs to its end on stale data, which the host throws away.
 #pragma once
 
 #include "kernels/cuda/decode/smem.cuh"
 
 namespace baton::cuda {
 
-enum WaitKind : uint32_t {
-  kWaitCounter = 1,
-  kWaitRing = 2,
-  kWaitRouting = 3,
-  kWaitLoader = 4,
-  kWaitTile = 5,
-  kWaitPacket = 6,
-};
-
-static __device__ __noinline__ void RaiseError(const DecodeParams& p, ControlSmem& misc,
-                                               const WaitContext& at, WaitKind kind,
-                                               uint32_t counter, uint32_t wanted, uint32_t seen) {
-  *reinterpret_cast<volatile uint32_t*>(&misc.aborted) = 1;
-  if (atomicCAS(p.abort_flag, 0u, 1u) != 0) return;
-  ErrorSlot* e = p.error;
-  e->kind = kind;
-  e->worker = at.worker;
-  e->task = at.task;
-  e->op = at.op;
-  e->layer = at.layer;
-  e->counter = counter;
-  e->wanted = wanted;
-  e->seen = seen;
-  __threadfence_system();
-  StoreReleaseSystem(&e->raised, p.step);
-}
-
-// Whether this worker knows of an abort: its many waits to the end of the lists are then passed at
-// once.
+// Whether this worker knows of an abort.
 __device__ __forceinline__ bool Ending(const ControlSmem& misc) {
   return *reinterpret_cast<const volatile uint32_t*>(&misc.aborted) != 0;
 }
 
-// Called now and then from a spin: true if the caller must stop waiting.
-__device__ __forceinline__ bool Aborted(const DecodeParams& p, ControlSmem& misc) {
-  if (Ending(misc)) return true;
-  if (LoadRelaxed(p.abort_flag) != 0) {
-    *reinterpret_cast<volatile uint32_t*>(&misc.aborted) = 1;
-    return true;
-  }
-  return false;
+// For the watchdog: what a role waits for, or waited for last.
+__device__ __forceinline__ void Record(ControlSmem& misc, Role role, const Blocked& blocked) {
+  volatile Blocked& to = misc.blocked[role];
+  to.kind = blocked.kind;
+  to.counter = blocked.counter;
+  to.wanted = blocked.wanted;
 }
 
-// `here` gives the WaitContext, asked for only when an error is raised.
 // Waits until counter >= target (wrap-safe). The load acquires: what the producers wrote before
 // they signalled is visible to this thread, and to those that synchronise with it, from then on.
-template <typename Here>
-__device__ __forceinline__ void WaitCounter(const DecodeParams& p, ControlSmem& misc, Here&& here,
+__device__ __forceinline__ void WaitCounter(const DecodeParams& p, ControlSmem& misc, Role role,
                                             uint32_t counter, uint32_t target) {
   const uint32_t* address = p.counters + counter * kCounterStride;
-  uint32_t seen = LoadAcquire(address);
-  if (static_cast<int32_t>(seen - target) >= 0 || Ending(misc)) return;
-  const uint64_t start = GlobalTimerNs();
-  for (uint32_t spin = 1;; ++spin) {
-    seen = LoadAcquire(address);
-    if (static_cast<int32_t>(seen - target) >= 0) return;
-    if ((spin & 255) == 0) {
-      if (Aborted(p, misc)) return;
-      if (GlobalTimerNs() - start > p.timeout_ns) {
-        RaiseError(p, misc, here(), kWaitCounter, counter, target, seen);
-        return;
-      }
-    }
+  if (static_cast<int32_t>(LoadAcquire(address) - target) >= 0) return;
+  Record(misc, role, {kWaitCounter, counter, target});
+  while (static_cast<int32_t>(LoadAcquire(address) - target) < 0 && !Ending(misc)) {
   }
 }
 
-template <typename Here>
-__device__ __forceinline__ void WaitBarrier(const DecodeParams& p, ControlSmem& misc, Here&& here,
-                                            uint32_t barrier, uint32_t parity, WaitKind kind) {
-  if (BarrierTryWait(barrier, parity) || Ending(misc)) return;
-  const uint64_t start = GlobalTimerNs();
-  for (uint32_t spin = 1;; ++spin) {
-    if (BarrierTryWait(barrier, parity)) return;
-    if ((spin & 63) == 0) {
-      if (Aborted(p, misc)) return;
-      if (GlobalTimerNs() - start > p.timeout_ns) {
-        RaiseError(p, misc, here(), kind, barrier, parity, 0);
-        return;
-      }
+__device__ __forceinline__ void WaitBarrier(ControlSmem& misc, Role role, uint32_t barrier,
+                                            uint32_t parity, WaitKind kind) {
+  if (BarrierTryWait(barrier, parity)) return;
+  Record(misc, role, {kind, barrier, parity});
+  while (!BarrierTryWait(barrier, parity) && !Ending(misc)) {
+  }
+}
+
+// The first to find something writes it down.
+__device__ __forceinline__ void RaiseError(const DecodeParams& p, const WaitContext& at,
+                                           const Blocked& blocked) {
+  if (atomicCAS(p.abort_flag, 0u, 1u) != 0) return;
+  ErrorSlot* e = p.error;
+  e->kind = blocked.kind;
+  e->worker = at.worker;
+  e->task = at.task;
+  e->op = at.op;
+  e->layer = at.layer;
+  e->counter = blocked.counter;
+  e->wanted = blocked.wanted;
+  e->seen =
+      blocked.kind == kWaitCounter ? LoadRelaxed(p.counters + blocked.counter * kCounterStride) : 0;
+  __threadfence_system();
+  StoreReleaseSystem(&e->raised, p.step);
+}
+
+// One warp, lane r for role r. Ends when all roles have.
+static __device__ void RunWatchdog(const DecodeParams& p, ControlSmem& misc, int lane) {
+  const bool watches = lane < kRoles;
+  const int role = watches ? lane : 0;
+  const volatile WaitContext& at = misc.at[role];
+  const volatile Blocked& blocked = misc.blocked[role];
+  const volatile uint32_t& finished = misc.finished[role];
+  uint32_t task = ~0u;
+  uint64_t since = GlobalTimerNs();
+  while (__any_sync(~0u, watches && finished == 0)) {
+    __nanosleep(5000);
+    const uint64_t now = GlobalTimerNs();
+    if (at.task != task) {
+      task = at.task;
+      since = now;
     }
+    // The role that waits for another worker knows best what is missing, the loader least: it has
+    // waited longest.
+    const uint32_t waits_for = blocked.kind;
+    const uint64_t patience = role >= kWeightRole       ? 2 * p.timeout_ns
+                              : waits_for > kWaitPacket ? p.timeout_ns + p.timeout_ns / 8
+                                                        : p.timeout_ns;
+    const bool late = watches && finished == 0 && now - since > patience;
+    const uint32_t kind = late ? waits_for : ~0u;
+    const uint32_t first = __reduce_min_sync(~0u, kind);
+    if (first != ~0u && !Ending(misc)) {
+      if (lane == __ffs(__ballot_sync(~0u, kind == first)) - 1) {
+        RaiseError(p, WaitContext{at.worker, at.task, at.op, at.layer},
+                   Blocked{first, blocked.counter, blocked.wanted});
+      }
+      __syncwarp();
+    }
+    if (LoadRelaxed(p.abort_flag) != 0) *const_cast<volatile uint32_t*>(&misc.aborted) = 1;
   }
 }
 

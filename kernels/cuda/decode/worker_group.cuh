@@ -2,8 +2,8 @@
 // current task and layer, waits and signals.
 //
 // MMA warps multiply, epilogue warps finish the products and write them, attention warps route and
-// attend. Each walks the whole list and does its part of a task; chunk queues and partial tiles
-// order them within the worker, counters between workers.
+// attend. Each walks its part of the worker's list; rings and partial tiles order them within the
+// worker, counters and packets between workers.
 #pragma once
 
 #include "kernels/cuda/decode/waits.cuh"
@@ -17,17 +17,29 @@ struct WorkerGroup {
   const Smem& smem;
   ControlSmem& misc;
   const int worker, tid, warp, lane;  // tid and warp within the group.
-  int task_index = 0;
-  Task task{};
+  int task_index = -1;
   int entered = -1;  // Layer whose constants this role has in shared memory.
 
   __device__ WorkerGroup(const Smem& s, int w, int t)
-      : p(s.p), smem(s), misc(s.misc()), worker(w), tid(t), warp(t >> 5), lane(t & 31) {}
+      : p(s.p), smem(s), misc(s.misc()), worker(w), tid(t), warp(t >> 5), lane(t & 31) {
+    FetchTask(0);
+  }
+  // The current task. It lies in shared memory: what a warp rarely needs it does not keep in
+  // registers, since spilled ones come from L2, as every fence empties L1.
+  __device__ const Task& task() const { return TaskPlace(task_index); }
+  __device__ Task& TaskPlace(int index) const {
+    return misc.task[FirstWarp(kRole) + warp][index & 1];
+  }
 
-  // For errors: where the role is.
-  __device__ auto Here() const {
-    const WaitContext* at = &misc.at[kRole];
-    return [at] { return *at; };
+  __device__ void Wait(const uint64_t& barrier, uint32_t parity, WaitKind kind) const {
+    WaitBarrier(misc, kRole, SmemAddress(&barrier), parity, kind);
+  }
+  __device__ void WaitFor(uint32_t counter, uint32_t producers) const {
+    WaitCounter(p, misc, kRole, counter, producers * p.step);
+  }
+  // At the end of the role's list; by one thread.
+  __device__ void Finish() const {
+    if (tid == 0) *const_cast<volatile uint32_t*>(&misc.finished[kRole]) = 1;
   }
   __device__ void Sync() const { NamedBarrier(1 + kRole, kThreadCount); }
   __device__ bool RowActive(int column) const { return misc.active_rows >> column & 1; }
@@ -40,15 +52,23 @@ struct WorkerGroup {
                   reinterpret_cast<const char*>(&p.layers[l]) + tid * 16);
     }
   }
-  // Makes task `index` the current one.
-  __device__ void Enter(int index, const Task* tasks) {
-    task_index = index;
-    const uint4* from = reinterpret_cast<const uint4*>(tasks + index);
-    reinterpret_cast<uint4*>(&task)[0] = from[0];
-    reinterpret_cast<uint4*>(&task)[1] = from[1];
+  __device__ void FetchTask(int index) const {
+    const Task* list = p.tasks + (ListOf(kRole) * p.worker_count + worker) * p.task_stride;
+    if (lane < int(sizeof(Task) / 16)) {
+      AsyncCopy16(SmemAddress(&TaskPlace(index)) + lane * 16,
+                  reinterpret_cast<const char*>(list + index) + lane * 16);
+    }
+  }
+  // Makes the role's next task the current one; false at the end of its list.
+  __device__ bool Next() {
+    ++task_index;
+    AsyncCopyWait();
+    __syncwarp();
+    if (task().op == kEndOfList) return false;
+    FetchTask(task_index + 1);
     if (tid == 0)
-      misc.at[kRole] = {uint32_t(worker), uint32_t(index), uint32_t(task.op), task.layer};
-    const int l = min(int(task.layer), p.layer_count - 1);
+      misc.at[kRole] = {uint32_t(worker), task().index, uint32_t(task().op), task().layer};
+    const int l = min(int(task().layer), p.layer_count - 1);
     if (l != entered) {
       if (l != entered + 1 || entered < 0) {  // Not copied ahead; its place may be in use.
         AsyncCopyWait();
@@ -61,9 +81,10 @@ struct WorkerGroup {
       PrefetchLayer(l + 1);
     }
     if (p.delay_seed != 0 && tid == 0) InjectDelay();
+    return true;
   }
   __device__ void InjectDelay() const {
-    const uint32_t hash = HashMix(p.delay_seed + p.step, (worker * 4 + kRole) * 4096 + task_index);
+    const uint32_t hash = HashMix(p.delay_seed + p.step, (worker * 8 + kRole) * 4096 + task_index);
     if ((hash & 15) != 0) return;
     const uint64_t until = GlobalTimerNs() + (hash >> 8) % 20000;
     while (GlobalTimerNs() < until) {
@@ -71,9 +92,10 @@ struct WorkerGroup {
   }
   // phase 0: begins; 1: its waits are over; 2: done.
   __device__ void Trace(int phase) const {
-    if (p.trace == nullptr || tid != 0 || task_index * 3 + phase >= p.trace_capacity) return;
-    p.trace[uint64_t(worker) * p.trace_capacity + task_index * 3 + phase] = {
-        GlobalTimerNs(), uint16_t(task_index), uint8_t(phase), uint8_t(task.op), task.layer};
+    const uint32_t at = task().index * 3 + phase;
+    if (p.trace == nullptr || tid != 0 || at >= uint32_t(p.trace_capacity)) return;
+    p.trace[uint64_t(worker) * p.trace_capacity + at] = {
+        GlobalTimerNs(), uint16_t(task().index), uint8_t(phase), uint8_t(task().op), task().layer};
   }
 
   // Returns the cycles waited (of thread 0; 0 elsewhere).
@@ -82,9 +104,9 @@ struct WorkerGroup {
     if (tid == 0) {
       const long long start = clock64();
       for (int i = 0; i < 2; ++i) {
-        const TaskWait w = task.waits[i];
+        const TaskWait w = task().waits[i];
         if (w.counter == kNoCounter) continue;
-        WaitCounter(p, misc, Here(), w.counter, w.producers * p.step);
+        WaitFor(w.counter, w.producers);
       }
       waited = clock64() - start;
     }
@@ -96,36 +118,67 @@ struct WorkerGroup {
   // them. Without rows nothing holds the next layer back at all, and the list stays empty.
   __device__ long long WaitRouting() const {
     uint32_t& routed = misc.routed[kRole][warp];
-    if (routed >> 16 == task.layer) return 0;
+    if (routed >> 16 == task().layer) return 0;
     const long long waited = misc.active_rows == 0 ? 0 : WaitRoutingPhase();
     __syncwarp();
-    if (lane == 0) routed = uint32_t(task.layer) << 16 | uint32_t(misc.active_count);
+    if (lane == 0) routed = uint32_t(task().layer) << 16 | uint32_t(misc.active_count);
     __syncwarp();
     return waited;
   }
   // Active experts of the layer whose routing was waited for.
   __device__ int ActiveCount() const { return misc.routed[kRole][warp] & 0xffff; }
   __device__ long long WaitRoutingPhase() const {
-    const uint32_t barrier = SmemAddress(&misc.routing);
-    const uint32_t parity = task.layer & 1;
-    if (BarrierTest(barrier, parity)) return 0;
+    const uint32_t parity = task().layer & 1;
+    if (BarrierTest(SmemAddress(&misc.routing), parity)) return 0;
     const long long start = clock64();
-    WaitBarrier(p, misc, Here(), barrier, parity, kWaitRouting);
+    Wait(misc.routing, parity, kWaitRouting);
     return clock64() - start;
   }
   // Tests: what the task tells others, by packets or its counter, is lost.
   __device__ bool Lost() const {
-    return p.drop_signal_worker == uint32_t(worker) && p.drop_signal_counter == task.signal;
+    return p.drop_signal_worker == uint32_t(worker) && p.drop_signal_counter == task().signal;
   }
   // All the group's stores of the task become visible to who waits for the counter.
   __device__ void Signal() const {
-    if (task.signal == kNoCounter) return;
+    if (task().signal == kNoCounter) return;
     Sync();
     if (tid != 0 || Lost()) return;
     FenceGpu();
-    AddRelaxed(p.counters + task.signal * kCounterStride, 1);
+    AddRelaxed(p.counters + task().signal * kCounterStride, 1);
+  }
+  // The same where readers take packets, which need no fence: the counter says how far they are.
+  __device__ void Count() const {
+    if (task().signal == kNoCounter) return;
+    Sync();
+    if (tid == 0 && !Lost()) AddRelaxed(p.counters + task().signal * kCounterStride, 1);
+  }
+  // Of the packets that the task's readers of `layer` take.
+  __device__ uint32_t Epoch(int layer) const { return p.step * kEpochLayers + layer; }
+  // Runs `load` until it finds, in every lane of the warp, all packets that it is for. `counter`
+  // counts their writers.
+  template <typename Load>
+  __device__ void WaitPackets(uint32_t counter, Load&& load) const {
+    bool recorded = false;
+    while (!__all_sync(~0u, load())) {
+      if (!recorded) Record(misc, kRole, {kWaitPacket, counter, Epoch(task().layer)});
+      recorded = true;
+      if (__any_sync(~0u, Ending(misc))) return;
+    }
   }
 };
+
+// A packet is 64 bits: data below, the epoch of its write above, so that data and news of it are
+// one access and need no fence. Epochs wrap; the host clears packets long before they could pass
+// for later ones (kEpochLayers).
+__device__ __forceinline__ bool Has(uint64_t packet, uint32_t epoch) {
+  return uint32_t(packet >> 32) == epoch;
+}
+__device__ __forceinline__ bool Has(const ulonglong2& packets, uint32_t epoch) {
+  return Has(packets.x, epoch) && Has(packets.y, epoch);
+}
+
+// Row tiles that hold `rows` rows.
+__device__ __forceinline__ int TilesFor(int rows) { return (rows + 7) >> 3; }
 
 // Byte offset in a fragment buffer of `steps` k-steps of the pair k, k + 1 (k even) of a row.
 __device__ __forceinline__ uint32_t FragmentOffset(int steps, int column, int k) {
@@ -133,14 +186,9 @@ __device__ __forceinline__ uint32_t FragmentOffset(int steps, int column, int k)
          (k >> 3 & 1) * 4;
 }
 
-// Byte offset of the packet of the pair k, k + 1 of a row of x.
+// Byte offset of the packet of the pair k, k + 1 of a row in a fragment buffer of packets.
 __device__ __forceinline__ uint32_t PacketOffset(int steps, int column, int k) {
   return 2 * FragmentOffset(steps, column, k);
-}
-// What the packets of x and of the router logits that a layer reads carry. Wraps; the host clears
-// packets long before they could pass for later ones (kEpochLayers).
-__device__ __forceinline__ uint32_t PacketEpoch(uint32_t step, int layer) {
-  return step * kEpochLayers + layer;
 }
 
 }  // namespace baton::cuda
