@@ -309,6 +309,8 @@ void PrefillEngine::CountTransfer() {
 }
 
 void PrefillEngine::Report() {
+  // Until it is handed on: of two threads that report, the one that knows more must not be first.
+  std::lock_guard reporting(report_mutex_);
   WorkerReport report = options_.identity;
   report.ready = true;
   report.max_rows = 1;

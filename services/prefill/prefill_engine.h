@@ -111,7 +111,8 @@ class PrefillEngine {
   PrefillEngineOptions options_;
   KvTransferStats transfer_;  // As counted so far; the engine's thread.
 
-  std::mutex mutex_;  // Guards all below.
+  std::mutex report_mutex_;  // Taken before mutex_; guards the order of reports.
+  std::mutex mutex_;         // Guards all below.
   std::condition_variable work_;
   std::deque<std::unique_ptr<Entry>> waiting_;
   std::vector<Entry*> running_;

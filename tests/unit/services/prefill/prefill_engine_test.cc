@@ -157,6 +157,34 @@ TEST_F(PrefillEngineTest, ComputesInChunksAndSamplesOnce) {
   EXPECT_EQ(answer->kv_bytes_written, 3 * layer_bytes_per_token * 150);
 }
 
+TEST_F(PrefillEngineTest, AnOlderReportNeverComesLast) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool idle = false;  // The engine's thread has said that nothing runs or waits.
+  uint32_t last = 0;
+  const auto submitter = std::this_thread::get_id();
+  PrefillEngineOptions options{.runner = std::make_unique<GatedRunner>(&gate_),
+                               .metrics = &metrics_,
+                               .vocab_size = 1000,
+                               .max_waiting = 2};
+  options.on_report = [&](const WorkerReport& report) {
+    const bool submits = std::this_thread::get_id() == submitter;
+    if (submits) gate_.Allow(1);
+    std::unique_lock lock(mutex);
+    // Holds up what Submit knew until the job is over, if that can be.
+    if (submits) changed.wait_for(lock, std::chrono::milliseconds(300), [&] { return idle; });
+    last = report.running + report.waiting;
+    idle = idle || (!submits && last == 0);
+    changed.notify_all();
+  };
+  engine_ = std::make_unique<PrefillEngine>(std::move(options));
+  std::future<Result> result;
+  ASSERT_TRUE(Submit(Job(10), &result).ok());
+  ASSERT_TRUE(result.get().ok());
+  engine_.reset();
+  EXPECT_EQ(last, 0u);
+}
+
 TEST_F(PrefillEngineTest, ARevokedLeaseIsConfirmedOnlyWhenItsChunkIsDone) {
   std::future<Result> result;
   PrefillJob job = Job(150);
