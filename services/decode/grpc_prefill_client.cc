@@ -1,7 +1,11 @@
 #include "services/decode/grpc_prefill_client.h"
 
+#include <grpcpp/alarm.h>
+
+#include <atomic>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "services/base/peer_channel.h"
 #include "services/base/status_to_grpc.h"
 #include "services/decode/kv_convert.h"
@@ -11,6 +15,9 @@ namespace {
 
 // Mapping an arena and its self-test take milliseconds; a worker that computes is not slower.
 constexpr std::chrono::milliseconds kAttachTimeout(10000);
+// A worker that comes back may be known as ready before this process' channel has tried to connect
+// again (peer_channel.cc: after half a second at most): a first call waits so long for it.
+constexpr std::chrono::milliseconds kConnectTimeout(1000);
 // The answer may wait for the end of a chunk; the call is repeated when it takes longer.
 constexpr std::chrono::milliseconds kRevokeTimeout(5000);
 
@@ -28,11 +35,14 @@ GrpcPrefillClient::~GrpcPrefillClient() {
   idle_.wait(lock, [this] { return calls_.empty(); });
 }
 
-v1::PrefillWorker::Stub* GrpcPrefillClient::StubFor(const std::string& address) {
+const GrpcPrefillClient::Peer& GrpcPrefillClient::PeerAt(const std::string& address) {
   std::lock_guard lock(mutex_);
-  auto& stub = stubs_[address];
-  if (stub == nullptr) stub = v1::PrefillWorker::NewStub(MakePeerChannel(address));
-  return stub.get();
+  Peer& peer = peers_[address];
+  if (peer.stub == nullptr) {
+    peer.channel = MakePeerChannel(address);
+    peer.stub = v1::PrefillWorker::NewStub(peer.channel);
+  }
+  return peer;
 }
 
 uint64_t GrpcPrefillClient::Begin(const ContextPointer& context,
@@ -56,15 +66,32 @@ void GrpcPrefillClient::Attach(const std::string& address, const KvArenaDescript
   auto exchange = std::make_shared<Exchange<v1::AttachArenaRequest, v1::AttachArenaResponse>>();
   *exchange->request.mutable_arena() = ToProto(arena);
   auto context = std::make_shared<grpc::ClientContext>();
+  context->set_wait_for_ready(true);
   const uint64_t id = Begin(context, kAttachTimeout);
-  StubFor(address)->async()->AttachArena(
+  const Peer& peer = PeerAt(address);
+  // Of the alarm, which ends with the call, and of the call.
+  auto unconnected = std::make_shared<std::atomic<bool>>(false);
+  auto alarm = std::make_shared<grpc::Alarm>();
+  alarm->Set(std::chrono::system_clock::now() + kConnectTimeout,
+             [call = std::weak_ptr(context), channel = peer.channel, unconnected](bool expired) {
+               const auto waiting = call.lock();
+               if (!expired || waiting == nullptr) return;
+               if (channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return;
+               *unconnected = true;
+               waiting->TryCancel();
+             });
+  peer.stub->async()->AttachArena(
       context.get(), &exchange->request, &exchange->response,
-      [this, id, context, exchange, done = std::move(done)](const grpc::Status& status) {
+      [this, id, context, exchange, address, alarm, unconnected,
+       done = std::move(done)](const grpc::Status& status) {
         if (status.ok()) {
           const auto& response = exchange->response;
           done(AttachAnswer{.incarnation = response.incarnation(),
                             .write_bytes_per_second = response.write_bytes_per_second(),
                             .read_bytes_per_second = response.read_bytes_per_second()});
+        } else if (*unconnected) {
+          done(absl::UnavailableError(absl::StrCat("no connection to ", address, " within ",
+                                                   kConnectTimeout.count(), " ms")));
         } else {
           done(FromGrpcStatus(status));
         }
@@ -84,7 +111,7 @@ uint64_t GrpcPrefillClient::Prefill(const std::string& address, const PrefillCal
   request.mutable_sampling()->set_seed(call.sampling.seed);
   auto context = std::make_shared<grpc::ClientContext>();
   const uint64_t id = Begin(context, call.timeout);
-  StubFor(address)->async()->Prefill(
+  PeerAt(address).stub->async()->Prefill(
       context.get(), &request, &exchange->response,
       [this, id, context, exchange, done = std::move(done)](const grpc::Status& status) {
         if (status.ok()) {
@@ -121,7 +148,7 @@ void GrpcPrefillClient::Revoke(const std::string& address, const RevokeCall& cal
   exchange->request.set_lease_id(call.lease_id);
   auto context = std::make_shared<grpc::ClientContext>();
   const uint64_t id = Begin(context, kRevokeTimeout);
-  StubFor(address)->async()->RevokeLease(
+  PeerAt(address).stub->async()->RevokeLease(
       context.get(), &exchange->request, &exchange->response,
       [this, id, context, exchange, done = std::move(done)](const grpc::Status& status) {
         done(FromGrpcStatus(status));

@@ -32,13 +32,17 @@ class GrpcPrefillClient final : public PrefillClient {
   // Shared by the call in flight and its entry in calls_.
   using ContextPointer = std::shared_ptr<grpc::ClientContext>;
 
-  v1::PrefillWorker::Stub* StubFor(const std::string& address);
+  struct Peer {
+    std::shared_ptr<grpc::Channel> channel;
+    std::unique_ptr<v1::PrefillWorker::Stub> stub;
+  };
+  const Peer& PeerAt(const std::string& address);
   uint64_t Begin(const ContextPointer& context, std::chrono::milliseconds timeout);
   void End(uint64_t call_id);
 
   std::mutex mutex_;  // Guards all below.
   std::condition_variable idle_;
-  std::map<std::string, std::unique_ptr<v1::PrefillWorker::Stub>> stubs_;
+  std::map<std::string, Peer> peers_;  // Entries stay where they are.
   std::map<uint64_t, ContextPointer> calls_;
   uint64_t next_call_id_ = 1;
 };

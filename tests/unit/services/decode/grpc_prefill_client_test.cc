@@ -90,6 +90,24 @@ TEST_F(GrpcPrefillClientTest, ErrorsComeBackAsTheyAre) {
   EXPECT_TRUE(absl::IsUnavailable(answer.get().status()));
 }
 
+TEST_F(GrpcPrefillClientTest, AttachWaitsAMomentForAWorkerThatComesBack) {
+  const std::string address = server_->address();
+  server_.reset();
+  KvArenaDescriptor arena = DescribeArena(ScriptedLayout(3, 3), {});
+  arena.incarnation = "arena";
+  auto [gone_done, gone] = Waiter<absl::StatusOr<AttachAnswer>>();
+  client_.Attach(address, arena, gone_done);
+  const absl::Status dead = gone.get().status();
+  EXPECT_TRUE(absl::IsUnavailable(dead)) << dead;
+  // The channel rests between two tries to connect: the call must not take that for an answer.
+  auto [back_done, back] = Waiter<absl::StatusOr<AttachAnswer>>();
+  client_.Attach(address, arena, back_done);
+  server_ = *GrpcServer::Start(address, {&worker_});
+  const auto attached = back.get();
+  ASSERT_TRUE(attached.ok()) << attached.status();
+  EXPECT_EQ(attached->incarnation, "worker");
+}
+
 TEST_F(GrpcPrefillClientTest, CancelEndsACall) {
   auto [done, answer] = Waiter<absl::StatusOr<PrefillAnswer>>();
   const uint64_t id = client_.Prefill(server_->address(), Call("hang"), done);
