@@ -13,6 +13,7 @@
 #include "kernels/cuda/decode/decode_row_checks.h"
 #include "kernels/cuda/decode/decode_trace.h"
 #include "kernels/cuda/decode/megakernel.cuh"
+#include "kernels/cuda/decode/smem.cuh"
 #include "kernels/task_graph/graph_shape.h"
 
 namespace baton::cuda {
@@ -207,12 +208,11 @@ absl::Status CudaDecodeRunner::TakeError(uint64_t step) {
   const volatile uint64_t* raised = &error_->raised;
   if (*raised == 0) return absl::OkStatus();
   const ErrorSlot e = *error_;
-  const char* kinds[] = {"?", "counter", "packets of counter", "routing", "tile", "ring", "loader"};
   std::string counts;
-  if (e.kind == 1) counts = absl::StrCat(": wanted ", e.wanted, ", found ", e.seen);
+  if (e.kind == kWaitCounter) counts = absl::StrCat(": wanted ", e.wanted, ", found ", e.seen);
   return absl::InternalError(absl::StrCat(
       "decode step ", step, ": worker ", e.worker, " waited in vain for ",
-      kinds[e.kind < std::size(kinds) ? e.kind : 0], " ", e.counter, " in task ",
+      kWaitKindNames[e.kind < std::size(kWaitKindNames) ? e.kind : 0], " ", e.counter, " in task ",
       static_cast<int>(e.task), " (", e.op < kOpCount ? OpName(static_cast<OpKind>(e.op)) : "?",
       ", layer ", e.layer, ")", counts, LostSignals()));
 }

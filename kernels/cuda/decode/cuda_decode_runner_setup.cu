@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/decode/decode_geometry.h"
 #include "kernels/cuda/decode/megakernel.cuh"
 #include "kernels/cuda/decode/smem.cuh"
 #include "kernels/task_graph/graph_shape.h"
@@ -40,6 +41,7 @@ absl::Status CudaDecodeRunner::Allocate(const PackedWeights& weights, const Task
   const int context =
       options_.max_context_tokens > 0 ? options_.max_context_tokens : config_.max_positions;
   max_pages_ = static_cast<int>(FullPagesFor(context));
+  BATON_RETURN_IF_ERROR(CheckDecodePages(max_pages_));
   max_ring_ = static_cast<int>(std::max<uint32_t>(1, std::min<uint32_t>(max_pages_, 8192)));
   BATON_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   for (int i = 0; i < kRing; ++i) {
@@ -225,7 +227,9 @@ absl::Status CudaDecodeRunner::UploadTasks(const TaskGraph& graph) {
   for (const std::vector<Task>& list : graph.lists()) stride = std::max(stride, list.size() + 1);
   const int workers = graph.worker_count();
   p.task_stride = static_cast<int>(stride);
-  std::vector<Task> flat(stride * workers * kTaskLists, Task{.op = kEndOfList});
+  Task end;
+  end.op = kEndOfList;
+  std::vector<Task> flat(stride * workers * kTaskLists, end);
   std::vector<int> counts(workers * kTaskLists);
   for (int w = 0; w < workers; ++w) {
     for (uint32_t i = 0; i < graph.lists()[w].size(); ++i) {

@@ -67,8 +67,15 @@ absl::Status CheckDecodeGeometry(const ModelConfig& config, int worker_count) {
     return Refuse("num_hidden_layers", "at most 1022", config.layers.size());
   if (config.kv_heads > worker_count)
     return Refuse("num_key_value_heads", "at most one a multiprocessor", config.kv_heads);
+  if (worker_count / config.kv_heads > kMaxSplits)
+    return Refuse("multiprocessors a KV head", "at most 255", worker_count / config.kv_heads);
   BATON_RETURN_IF_ERROR(CheckWidths(config));
   return CheckRoutedRows(config, worker_count);
+}
+
+absl::Status CheckDecodePages(int64_t pages) {
+  if (pages <= kMaxRowPages) return absl::OkStatus();
+  return Refuse("pages a row", "at most 65535 (4,194,240 tokens)", pages);
 }
 
 }  // namespace baton::cuda

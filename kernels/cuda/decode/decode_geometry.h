@@ -10,4 +10,7 @@ namespace baton::cuda {
 // `worker_count` multiprocessors, with what it wants instead.
 absl::Status CheckDecodeGeometry(const ModelConfig& config, int worker_count);
 
+// Of the longest row, `pages` of one group. FailedPrecondition: more than the kernel can count.
+absl::Status CheckDecodePages(int64_t pages);
+
 }  // namespace baton::cuda

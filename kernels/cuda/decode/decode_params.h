@@ -27,7 +27,9 @@ inline constexpr int kEpilogueThreads = kEpilogueWarps * 32;
 inline constexpr int kLoaderWarps = 4;  // One brings weights, one pages, one watches for hangs.
 inline constexpr int kThreads =
     kMmaThreads + kAttentionThreads + kEpilogueThreads + kLoaderWarps * 32;
-inline constexpr int kMaxSlots = 12;  // Of a ring.
+inline constexpr int kMaxSplits = 255;      // Of a row's cached keys; a byte.
+inline constexpr int kMaxRowPages = 65535;  // 16 bits.
+inline constexpr int kMaxSlots = 12;        // Of a ring.
 inline constexpr int kHeadDim = 128;
 // K-steps that xs has room for at least, with one row tile and with more: see DownRows, GlobalRows.
 inline constexpr int kXsStepsOne = 144;

@@ -15,8 +15,8 @@ struct SmemDemand {
   int row_tiles;
   int hidden;
   int expert_limit;
-  int rope_pairs;  // Most owned QKV rows of a worker / 2.
-  int keep_tiles;  // Most owned 16-row tiles of the hidden dimension.
+  int rope_pairs = 0;  // Most owned QKV rows of a worker / 2.
+  int keep_tiles = 0;  // Most owned 16-row tiles of the hidden dimension.
   int q_width;
   int expert_width;
   int slot_bytes;  // Of the weights' ring.

@@ -394,27 +394,27 @@ struct GlobalRows {
           total[j][3] += HighFloat(scores) * sum[j][3];
         }
       }
-      return;
-    }
+    } else {
 #pragma unroll
-    for (int q = 0; q < NT; ++q) {
-      if (8 * q >= __popc(rows)) break;
+      for (int q = 0; q < NT; ++q) {
+        if (8 * q >= __popc(rows)) break;
 #pragma unroll
-      for (int j = 0; j < NT; ++j) {
-        const int row = 8 * j + 2 * (c.lane & 3);
-        const uint32_t scores = ScoresOf(id, row);
+        for (int j = 0; j < NT; ++j) {
+          const int row = 8 * j + 2 * (c.lane & 3);
+          const uint32_t scores = ScoresOf(id, row);
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int rank = __popc(rows & ((1u << (row + e)) - 1)) - 8 * q;
-          const int from = (c.lane & ~3) | (rank >> 1 & 3);
-          const float low0 = __shfl_sync(~0u, sum[q][0], from),
-                      high0 = __shfl_sync(~0u, sum[q][1], from),
-                      low1 = __shfl_sync(~0u, sum[q][2], from),
-                      high1 = __shfl_sync(~0u, sum[q][3], from);
-          if (!(rows >> (row + e) & 1) || rank < 0 || rank >= 8) continue;
-          const float score = e == 0 ? LowFloat(scores) : HighFloat(scores);
-          total[j][e] += score * (rank & 1 ? high0 : low0);
-          total[j][2 + e] += score * (rank & 1 ? high1 : low1);
+          for (int e = 0; e < 2; ++e) {
+            const int rank = __popc(rows & ((1u << (row + e)) - 1)) - 8 * q;
+            const int from = (c.lane & ~3) | (rank >> 1 & 3);
+            const float low0 = __shfl_sync(~0u, sum[q][0], from),
+                        high0 = __shfl_sync(~0u, sum[q][1], from),
+                        low1 = __shfl_sync(~0u, sum[q][2], from),
+                        high1 = __shfl_sync(~0u, sum[q][3], from);
+            if (!(rows >> (row + e) & 1) || rank < 0 || rank >= 8) continue;
+            const float score = e == 0 ? LowFloat(scores) : HighFloat(scores);
+            total[j][e] += score * (rank & 1 ? high0 : low0);
+            total[j][2 + e] += score * (rank & 1 ? high1 : low1);
+          }
         }
       }
     }

@@ -78,6 +78,8 @@ enum WaitKind : uint32_t {
   kWaitRing = 5,
   kWaitLoader = 6,
 };
+inline constexpr const char* kWaitKindNames[] = {
+    "?", "counter", "packets of counter", "routing", "tile", "ring", "loader"};
 struct Blocked {
   uint32_t kind, counter, wanted;
 };

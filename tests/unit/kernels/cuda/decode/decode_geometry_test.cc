@@ -56,6 +56,16 @@ TEST(DecodeGeometryTest, RefusesFewerMultiprocessorsThanKvHeads) {
   EXPECT_THAT(Refusal(NorthMiniCodeGeometry(), 3), HasSubstr("num_key_value_heads"));
 }
 
+TEST(DecodeGeometryTest, RefusesWhatItsCountsCannotHold) {
+  ModelConfig config = NorthMiniCodeGeometry();
+  config.query_heads = 8;
+  config.kv_heads = 1;
+  EXPECT_THAT(Refusal(config, 256), HasSubstr("multiprocessors a KV head: wanted at most 255"));
+  EXPECT_TRUE(CheckDecodePages(65535).ok());
+  EXPECT_THAT(std::string(CheckDecodePages(65536).message()),
+              HasSubstr("pages a row: wanted at most 65535"));
+}
+
 // The shapes that made a worker take one layer's routing for another's.
 TEST(DecodeGeometryTest, RefusesWorkersWithoutRowsBetweenLayersThatHaveThem) {
   ModelConfig config = NorthMiniCodeGeometry();
