@@ -77,7 +77,7 @@ void AnswerPrinter::PrintJsonEnd(const absl::Status& status, TimePoint now) {
 
 void AnswerPrinter::OnEnd(const absl::Status& status, TimePoint now) {
   if (json_) return PrintJsonEnd(status, now);
-  std::fprintf(out_, "\n");
+  if (status.ok() || !text_.empty()) std::fprintf(out_, "\n");
   std::fflush(out_);
   if (status.ok() && first_) {
     PrintFigures(now);

@@ -91,10 +91,9 @@ absl::StatusOr<std::optional<double>> ReadBound(const CommandLine& line, const s
 
 absl::StatusOr<ServeLoad> ReadLoad(const CommandLine& line, const v1::GetModelResponse& model) {
   ServeLoad load;
-  BATON_ASSIGN_OR_RETURN(const double timeout, line.number("timeout", 0, 1e6));
-  load.target = {.router = line.text("router"),
-                 .timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout * 1e3)),
-                 .vocab_size = model.vocab_size()};
+  BATON_ASSIGN_OR_RETURN(const auto timeout, ReadTimeout(line));
+  load.target = {
+      .router = line.text("router"), .timeout = timeout, .vocab_size = model.vocab_size()};
   BATON_RETURN_IF_ERROR(ReadLengths(line, "", model, &load.plan));
   BATON_RETURN_IF_ERROR(ReadPace(line, &load));
   BATON_RETURN_IF_ERROR(ReadLengths(line, "steady-", model, &load.steady));

@@ -87,11 +87,12 @@ ExitCode Converse(ChatSession& session, bool prompt) {
 ExitCode RunChat(const CommandLine& line) {
   v1::GenerateRequest request;
   for (const absl::Status& status :
-       {ApplySampling(line, &request), CheckUtf8("--system", line.text("system")),
+       {ApplySampling(line, &request), CheckUtf8("--message", line.text("message")),
+        CheckUtf8("--system", line.text("system")),
         CheckUtf8("--template-kwargs", line.text("template-kwargs"))}) {
     if (!status.ok()) return Complain(status, kExitUsage);
   }
-  const auto timeout = line.number("timeout", 0, 1e6);
+  const auto timeout = ReadTimeout(line);
   if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
   // Before the client, whose threads must inherit the blocked signal.
   std::atomic<RouterClient*> running{nullptr};
@@ -102,8 +103,7 @@ ExitCode RunChat(const CommandLine& line) {
     if (!interactive) std::_Exit(kExitCancelled);
     std::fprintf(stderr, "\n(Ctrl-D or /quit ends)\n> ");
   });
-  RouterClient client(line.text("router"),
-                      std::chrono::milliseconds(static_cast<int64_t>(*timeout * 1e3)));
+  RouterClient client(line.text("router"), *timeout);
   running = &client;
   ChatSession session(line, &client, std::move(request));
   const ExitCode code = line.text("message").empty()

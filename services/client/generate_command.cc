@@ -46,7 +46,7 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const CommandLine& line) {
 ExitCode RunGenerate(const CommandLine& line) {
   const auto request = MakeRequest(line);
   if (!request.ok()) return Complain(request.status(), kExitUsage);
-  const auto timeout = line.number("timeout", 0, 1e6);
+  const auto timeout = ReadTimeout(line);
   if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
   // Before the client, whose threads must inherit the blocked signal.
   std::atomic<RouterClient*> running{nullptr};
@@ -54,8 +54,7 @@ ExitCode RunGenerate(const CommandLine& line) {
     RouterClient* const client = running;
     if (client == nullptr || !client->Cancel()) std::_Exit(kExitCancelled);
   });
-  RouterClient client(line.text("router"),
-                      std::chrono::milliseconds(static_cast<int64_t>(*timeout * 1e3)));
+  RouterClient client(line.text("router"), *timeout);
   running = &client;
   AnswerPrinter printer(line.on("json"), stdout, stderr);
   printer.Start(std::chrono::steady_clock::now());

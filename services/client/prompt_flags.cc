@@ -1,5 +1,6 @@
 #include "services/client/prompt_flags.h"
 
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -16,6 +17,11 @@ std::vector<FlagSpec> ConnectionFlags() {
   return {{"router", "HOST:PORT", "127.0.0.1:50051", "the router"},
           {"timeout", "SECONDS", "0", "deadline of each call; 0 = none"},
           {"json", "", "false", "print JSON, one object a line"}};
+}
+
+absl::StatusOr<std::chrono::milliseconds> ReadTimeout(const CommandLine& line) {
+  BATON_ASSIGN_OR_RETURN(const double seconds, line.number("timeout", 0, 1e6));
+  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1e3)));
 }
 
 std::vector<FlagSpec> SamplingFlags() {

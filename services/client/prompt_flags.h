@@ -1,6 +1,7 @@
 // The flags that generate and chat share, and the request they make.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,9 @@
 namespace baton {
 
 std::vector<FlagSpec> ConnectionFlags();  // router, timeout, json
-std::vector<FlagSpec> SamplingFlags();    // max-tokens, temperature, seed, …
+// --timeout; 0 = none. A shorter one than a millisecond is one.
+absl::StatusOr<std::chrono::milliseconds> ReadTimeout(const CommandLine& line);
+std::vector<FlagSpec> SamplingFlags();  // max-tokens, temperature, seed, …
 
 // InvalidArgument naming the flag.
 absl::Status ApplySampling(const CommandLine& line, v1::GenerateRequest* request);

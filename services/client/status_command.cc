@@ -9,14 +9,12 @@
 namespace baton {
 namespace {
 
-constexpr double kDefaultTimeoutSeconds = 5;  // A router that hangs is news, too.
+constexpr std::chrono::milliseconds kDefaultTimeout(5000);  // A router that hangs is news, too.
 
 ExitCode RunStatus(const CommandLine& line) {
-  const auto timeout = line.number("timeout", 0, 1e6);
+  const auto timeout = ReadTimeout(line);
   if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
-  const double seconds = *timeout > 0 ? *timeout : kDefaultTimeoutSeconds;
-  RouterClient client(line.text("router"),
-                      std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)));
+  RouterClient client(line.text("router"), timeout->count() > 0 ? *timeout : kDefaultTimeout);
   const auto model = client.GetModel();
   if (!model.ok()) return Complain(model.status(), ExitCodeFor(model.status()));
   const auto workers = client.ListWorkers();

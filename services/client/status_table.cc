@@ -1,5 +1,7 @@
 #include "services/client/status_table.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
@@ -44,12 +46,16 @@ Json ToJson(const v1::WorkerInfo& worker) {
 }  // namespace
 
 std::string WorkerTable(const v1::GetModelResponse& model, const v1::ListWorkersResponse& workers) {
-  std::string text =
-      absl::StrFormat("model %s (%s), context %u tokens\n\n%-8s %-24s %-11s %-6s %8s %8s  %s\n",
-                      model.name(), model.model_type(), model.context_tokens(), "ROLE", "ADDRESS",
-                      "STATE", "DEVICE", "RUNNING", "WAITING", "KV PAGES USED");
+  int width = 7;
   for (const v1::WorkerInfo& worker : workers.workers()) {
-    absl::StrAppendFormat(&text, "%-8s %-24s %-11s %-6s %8u %8u  %s", worker.role(),
+    width = std::max(width, static_cast<int>(worker.address().size()));
+  }
+  std::string text =
+      absl::StrFormat("model %s (%s), context %u tokens\n\n%-8s %-*s %-11s %-6s %8s %8s  %s\n",
+                      model.name(), model.model_type(), model.context_tokens(), "ROLE", width,
+                      "ADDRESS", "STATE", "DEVICE", "RUNNING", "WAITING", "KV PAGES USED");
+  for (const v1::WorkerInfo& worker : workers.workers()) {
+    absl::StrAppendFormat(&text, "%-8s %-*s %-11s %-6s %8u %8u  %s", worker.role(), width,
                           worker.address(), worker.state(), worker.device(), worker.running(),
                           worker.waiting(), KvUse(worker));
     if (worker.quarantined_pages() > 0) {

@@ -1,4 +1,3 @@
-#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -15,18 +14,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-absl::Status Detokenize(const CommandLine& line, RouterClient& client) {
+absl::StatusOr<v1::DetokenizeRequest> MakeDetokenizeRequest(const CommandLine& line) {
   v1::DetokenizeRequest request;
   BATON_ASSIGN_OR_RETURN(const auto ids, ParseIds("--ids", line.text("ids")));
   request.mutable_ids()->Assign(ids.begin(), ids.end());
   request.set_skip_special_tokens(line.on("skip-special-tokens"));
-  BATON_ASSIGN_OR_RETURN(const v1::DetokenizeResponse response, client.Detokenize(request));
-  const Json json = {{"text", response.text()}};
-  std::printf("%s\n", line.on("json") ? json.dump().c_str() : response.text().c_str());
-  return absl::OkStatus();
+  return request;
 }
 
-absl::Status Tokenize(const CommandLine& line, RouterClient& client) {
+absl::StatusOr<v1::TokenizeRequest> MakeTokenizeRequest(const CommandLine& line) {
   v1::TokenizeRequest request;
   if (line.given("messages")) {
     BATON_ASSIGN_OR_RETURN(*request.mutable_chat()->mutable_messages_json(),
@@ -40,22 +36,28 @@ absl::Status Tokenize(const CommandLine& line, RouterClient& client) {
   BATON_RETURN_IF_ERROR(CheckUtf8("text", request.text()));
   BATON_RETURN_IF_ERROR(CheckUtf8("--template-kwargs", line.text("template-kwargs")));
   request.set_add_special_tokens(line.on("add-special-tokens"));
+  return request;
+}
+
+absl::StatusOr<std::string> Detokenize(const CommandLine& line, RouterClient& client,
+                                       const v1::DetokenizeRequest& request) {
+  BATON_ASSIGN_OR_RETURN(const v1::DetokenizeResponse response, client.Detokenize(request));
+  const Json json = {{"text", response.text()}};
+  return line.on("json") ? json.dump() : response.text();
+}
+
+absl::StatusOr<std::string> Tokenize(const CommandLine& line, RouterClient& client,
+                                     const v1::TokenizeRequest& request) {
   BATON_ASSIGN_OR_RETURN(const v1::TokenizeResponse response, client.Tokenize(request));
-  if (!line.on("json")) {
-    std::printf("%s\n", absl::StrJoin(response.ids(), ",").c_str());
-    return absl::OkStatus();
-  }
+  if (!line.on("json")) return absl::StrJoin(response.ids(), ",");
   Json json = {{"ids", response.ids()}};
   if (line.given("messages")) json["rendered"] = response.rendered();
-  std::printf("%s\n", json.dump().c_str());
-  return absl::OkStatus();
+  return json.dump();
 }
 
 ExitCode RunTokenize(const CommandLine& line) {
-  const auto timeout = line.number("timeout", 0, 1e6);
+  const auto timeout = ReadTimeout(line);
   if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
-  RouterClient client(line.text("router"),
-                      std::chrono::milliseconds(static_cast<int64_t>(*timeout * 1e3)));
   const int sources = line.given("ids") + line.given("messages") + line.given("text-file") +
                       !line.operands().empty();
   if (sources != 1) {
@@ -63,8 +65,16 @@ ExitCode RunTokenize(const CommandLine& line) {
                         "wanted one of TEXT, --text-file, --messages and --ids, found ", sources)),
                     kExitUsage);
   }
-  const absl::Status status = line.given("ids") ? Detokenize(line, client) : Tokenize(line, client);
-  return status.ok() ? kExitOk : Complain(status, ExitCodeFor(status));
+  const auto ids = MakeDetokenizeRequest(line);
+  if (!ids.ok()) return Complain(ids.status(), kExitUsage);
+  const auto text = MakeTokenizeRequest(line);
+  if (!text.ok()) return Complain(text.status(), kExitUsage);
+  RouterClient client(line.text("router"), *timeout);
+  const auto output =
+      line.given("ids") ? Detokenize(line, client, *ids) : Tokenize(line, client, *text);
+  if (!output.ok()) return Complain(output.status(), ExitCodeFor(output.status()));
+  std::printf("%s\n", output->c_str());
+  return kExitOk;
 }
 
 }  // namespace

@@ -60,6 +60,19 @@ TEST_F(AnswerPrinterTest, AFailureSaysWhy) {
   EXPECT_EQ(Text(err_), "baton: UNAVAILABLE: worker lost\n");
 }
 
+TEST_F(AnswerPrinterTest, AnAnswerThatBreaksOffEndsItsLine) {
+  Play(false, absl::UnavailableError("worker lost"));
+  EXPECT_EQ(Text(out_), "Hello\n");
+}
+
+TEST_F(AnswerPrinterTest, AFailureWithoutAnswerPrintsNoLine) {
+  AnswerPrinter printer(false, out_, err_);
+  printer.Start(at_);
+  printer.OnEnd(absl::InvalidArgumentError("no"), at_ + milliseconds(1));
+  EXPECT_EQ(Text(out_), "");
+  EXPECT_EQ(Text(err_), "baton: INVALID_ARGUMENT: no\n");
+}
+
 TEST_F(AnswerPrinterTest, JsonIsOneObjectALine) {
   Play(true, absl::OkStatus());
   std::istringstream lines(Text(out_));

@@ -43,6 +43,18 @@ TEST(PromptFlagsTest, BadValuesAreRefused) {
   EXPECT_FALSE(Apply({"--stop-ids=1,x"}, &request).ok());
 }
 
+TEST(PromptFlagsTest, ATimeoutIsNeverRoundedToNone) {
+  const auto timeout = [](const std::string& text) {
+    const CommandSpec spec{.name = "test", .flags = ConnectionFlags()};
+    return ReadTimeout(*CommandLine::Parse(spec, {"--timeout=" + text}));
+  };
+  EXPECT_EQ(timeout("1.5")->count(), 1500);
+  EXPECT_EQ(timeout("0")->count(), 0);
+  EXPECT_EQ(timeout("0.0001")->count(), 1);
+  EXPECT_FALSE(timeout("-1").ok());
+  EXPECT_FALSE(timeout("soon").ok());
+}
+
 TEST(PromptFlagsTest, SaysWhereATextIsNotUtf8) {
   EXPECT_TRUE(CheckUtf8("--prompt", "h\xc3\xa9").ok());
   EXPECT_EQ(CheckUtf8("--prompt", "h\xc3\xa9\xff").message(),

@@ -42,6 +42,17 @@ TEST(StatusTableTest, ShowsLoadPagesTransportAndReasons) {
   EXPECT_THAT(table, HasSubstr("lost: connection reset"));
 }
 
+TEST(StatusTableTest, ColumnsStandBelowTheirTitlesHoweverLongAnAddressIs) {
+  v1::ListWorkersResponse workers = Workers();
+  workers.mutable_workers(0)->set_address("baton-worker-0.baton-worker.default.svc:50062");
+  const std::string table = WorkerTable({}, workers);
+  const size_t title = table.find("ROLE ");
+  const size_t row = table.find("decode ");
+  EXPECT_EQ(table.find("STATE", title) - title, table.find("ready", row) - row) << table;
+  const size_t last = table.find("prefill ");
+  EXPECT_EQ(table.find("STATE", title) - title, table.find("down", last) - last) << table;
+}
+
 TEST(StatusTableTest, JsonIsOneLine) {
   const std::string text = WorkerJson({}, Workers());
   EXPECT_EQ(text.find('\n'), text.size() - 1);
