@@ -3,9 +3,28 @@
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <memory>
-#include <string>
+
+#include "absl/strings/str_format.h"
 
 namespace baton {
+namespace {
+
+std::string Escaped(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  if (c == '"' || c == '\\') return {'\\', c};
+  if (c == '\n') return "\\n";
+  if (c == '\t') return "\\t";
+  if (byte < 0x20 || byte == 0x7f) return absl::StrFormat("\\x%02x", byte);
+  return {c};
+}
+
+}  // namespace
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) quoted += Escaped(c);
+  return quoted + '"';
+}
 
 void InitLogging(std::string_view role, std::string_view level) {
   auto logger =
@@ -20,8 +39,8 @@ void InitLogging(std::string_view role, std::string_view level) {
   if (parsed == spdlog::level::off && name != "off") {
     spdlog::warn(
         "msg=\"unknown log level, using info\" wanted=\"trace|debug|info|warn|error|off\" "
-        "found=\"{}\"",
-        name);
+        "found={}",
+        Quoted(name));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <string>
 #include <string_view>
 
 namespace baton {
@@ -11,5 +12,9 @@ namespace baton {
 // Sets the process' log format. `role` ("router", "decode", …) stands in every line; `level` is one
 // of trace, debug, info, warn, error (an unknown name falls back to info and says so in a warning).
 void InitLogging(std::string_view role, std::string_view level);
+
+// `text` as the value of one field: in quotes; quotes, backslashes and control characters escaped,
+// so that text from elsewhere cannot end the field or the line.
+std::string Quoted(std::string_view text);
 
 }  // namespace baton

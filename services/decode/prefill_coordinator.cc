@@ -65,8 +65,8 @@ void PrefillCoordinator::OnAttached(const std::string& address,
   if (!answer.ok()) {
     peer.state = PeerState::kDetached;
     options_.metrics->attach_failures.Increment();
-    spdlog::warn("msg=\"attach failed\" prefill={} error=\"{}\"", address,
-                 answer.status().ToString());
+    spdlog::warn("msg=\"attach failed\" prefill={} error={}", address,
+                 Quoted(answer.status().ToString()));
   } else {
     peer.state = PeerState::kAttached;
     peer.incarnation = answer->incarnation;
@@ -168,9 +168,9 @@ bool PrefillCoordinator::RetryAfterRestart(SequenceId id, Attempt& attempt,
 void PrefillCoordinator::Fail(AttemptMap::iterator it, const absl::Status& status) {
   Attempt& attempt = it->second;
   options_.metrics->handover_failures.Increment();
-  spdlog::warn("msg=\"hand-over failed\" request_id={} prefill={} lease={} error=\"{}\"",
+  spdlog::warn("msg=\"hand-over failed\" request_id={} prefill={} lease={} error={}",
                attempt.call.request_id, attempt.address, attempt.call.lease.lease_id,
-               status.ToString());
+               Quoted(status.ToString()));
   if (absl::IsNotFound(status)) peers_[attempt.address].state = PeerState::kDetached;
   Revoke(attempt, std::chrono::steady_clock::now());
   PrefillOutcome outcome{.sequence_id = it->first, .answer = status};

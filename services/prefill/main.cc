@@ -91,8 +91,8 @@ absl::StatusOr<std::unique_ptr<PrefillRunner>> MakeRunner(Backend& backend) {
     const bool smaller = given == 0 && options.max_chunk_tokens > kLeastChunkTokens &&
                          absl::IsResourceExhausted(runner.status());
     if (!smaller) return runner;
-    spdlog::warn("msg=\"no memory for the chunk: halving it\" chunk_tokens={} error=\"{}\"",
-                 options.max_chunk_tokens, runner.status().ToString());
+    spdlog::warn("msg=\"no memory for the chunk: halving it\" chunk_tokens={} error={}",
+                 options.max_chunk_tokens, Quoted(runner.status().ToString()));
     options.max_chunk_tokens /= 2;
   }
 }
@@ -176,6 +176,6 @@ int main(int argc, char** argv) {
   auto process = std::make_unique<baton::PrefillProcess>();
   const absl::Status status = baton::Serve(*process, signal);
   if (status.ok()) return 0;
-  spdlog::critical("msg=\"cannot serve\" error=\"{}\"", status.ToString());
+  spdlog::critical("msg=\"cannot serve\" error={}", baton::Quoted(status.ToString()));
   return 1;
 }

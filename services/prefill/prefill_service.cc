@@ -77,7 +77,7 @@ absl::Status PrefillService::Attach(const v1::AttachArenaRequest& request,
   metrics.self_test_read.Set(arena->self_test().read_bytes_per_second);
   metrics.peer_device.Set(arena->on_peer_device() ? 1 : 0);
   spdlog::info(
-      "msg=\"arena attached\" arena={} owner_pid={} device={} path={} write_gbps={:.2f} "
+      "msg=\"arena attached\" arena={} owner_pid={} device={} path=\"{}\" write_gbps={:.2f} "
       "read_gbps={:.2f}",
       found.incarnation, found.owner_pid, found.device_uuid,
       arena->on_peer_device() ? "pushed" : "in place",
@@ -95,7 +95,7 @@ grpc::ServerUnaryReactor* PrefillService::AttachArena(grpc::CallbackServerContex
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   attacher_.Post([this, reactor, request, response] {
     const absl::Status status = Attach(*request, response);
-    if (!status.ok()) spdlog::warn("msg=\"attach refused\" error=\"{}\"", status.ToString());
+    if (!status.ok()) spdlog::warn("msg=\"attach refused\" error={}", Quoted(status.ToString()));
     reactor->Finish(ToGrpcStatus(status));
   });
   return reactor;

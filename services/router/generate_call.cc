@@ -84,7 +84,10 @@ GenerateCall::GenerateCall(RouterCore* core, grpc::CallbackServerContext* contex
     : core_(core),
       context_(context),
       request_(request),
-      arrived_(std::chrono::steady_clock::now()) {}
+      arrived_(std::chrono::steady_clock::now()),
+      request_id_(!request->request_id().empty() && CheckRequestId(request->request_id()).ok()
+                      ? request->request_id()
+                      : absl::StrFormat("req-%016x", core->DrawNumber())) {}
 
 void GenerateCall::Start() {
   self_ = shared_from_this();
@@ -108,9 +111,6 @@ void GenerateCall::Plan() {
   if (cancelled_) return End(absl::CancelledError("the request was cancelled"));
   if (!plan.ok()) return End(plan.status());
   plan_ = *std::move(plan);
-  if (plan_.request_id.empty()) {
-    plan_.request_id = absl::StrFormat("req-%016x", core_->DrawNumber());
-  }
   if (!plan_.has_seed) plan_.sampling.seed = core_->DrawNumber();
   detokenizer_.emplace(core_->text().tokenizer(), plan_.skip_special_tokens);
   core_->metrics().prompt_tokens.Increment(static_cast<double>(plan_.prompt.size()));
@@ -130,7 +130,7 @@ void GenerateCall::StartAttempt() {
   on_route_ = prefilling_ = true;
 
   v1::DecodeRequest request;
-  request.set_request_id(plan_.request_id);
+  request.set_request_id(request_id_);
   request.mutable_token_ids()->Assign(plan_.prompt.begin(), plan_.prompt.end());
   request.mutable_sampling()->set_temperature(plan_.sampling.temperature);
   request.mutable_sampling()->set_seed(plan_.sampling.seed);
@@ -157,7 +157,7 @@ bool GenerateCall::OnTokens(const v1::DecodeResponse& response) {
   message_.Clear();
   if (!answered_) {
     answered_ = true;
-    message_.set_request_id(plan_.request_id);
+    message_.set_request_id(request_id_);
     message_.set_seed(plan_.sampling.seed);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - arrived_;
     core_->metrics().time_to_first_token_seconds.Observe(elapsed.count());
@@ -234,8 +234,8 @@ void GenerateCall::OnAttemptEnd(const absl::Status& status) {
   }
   const absl::Status error = WorkerError(status, route_.decode, cancelled_);
   if (!MayRetry(error)) return End(error);
-  spdlog::warn("msg=\"trying another decode worker\" request_id={} decode={} error=\"{}\"",
-               plan_.request_id, route_.decode, error.ToString());
+  spdlog::warn("msg=\"trying another decode worker\" request_id={} decode={} error={}", request_id_,
+               route_.decode, Quoted(error.ToString()));
   last_error_ = error;
   StartAttempt();
 }
@@ -252,12 +252,11 @@ void GenerateCall::End(absl::Status status) {
   core_->metrics().CountRequest(code);
   core_->metrics().request_seconds.Observe(elapsed.count());
   if (entered_) core_->metrics().in_flight.Decrement();
-  const std::string& id = plan_.request_id.empty() ? request_->request_id() : plan_.request_id;
   spdlog::info(
       "msg=\"request done\" request_id={} code={} decode={} attempts={} prompt_tokens={} "
-      "completion_tokens={} ms={:.1f} error=\"{}\"",
-      id, code, route_.decode, tried_.size(), plan_.prompt.size(), token_count_,
-      elapsed.count() * 1e3, std::string(status.message()));
+      "completion_tokens={} ms={:.1f} error={}",
+      request_id_, code, route_.decode, tried_.size(), plan_.prompt.size(), token_count_,
+      elapsed.count() * 1e3, Quoted(std::string(status.message())));
   Finish(ToGrpcStatus(status));
 }
 

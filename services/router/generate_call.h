@@ -45,6 +45,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   grpc::CallbackServerContext* const context_;
   const v1::GenerateRequest* const request_;
   const std::chrono::steady_clock::time_point arrived_;
+  const std::string request_id_;        // The client's, or one of ours; for logs and workers.
   std::shared_ptr<GenerateCall> self_;  // Until OnDone.
 
   std::mutex mutex_;  // Guards all below.

@@ -19,18 +19,6 @@ absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-absl::Status CheckRequestId(const std::string& id) {
-  if (id.size() > kMaxRequestIdBytes) {
-    return Invalid("request_id: wanted at most ", kMaxRequestIdBytes, " characters, found ",
-                   id.size());
-  }
-  const auto printable = [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); };
-  if (!std::all_of(id.begin(), id.end(), printable)) {
-    return Invalid("request_id: wanted printable characters without blanks");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckIds(const char* field, const google::protobuf::RepeatedField<int32_t>& ids,
                       const ModelFacts& facts) {
   for (int i = 0; i < ids.size(); ++i) {
@@ -92,6 +80,18 @@ absl::Status PlanSampling(const v1::SamplingParams& sampling, const ModelFacts& 
 
 }  // namespace
 
+absl::Status CheckRequestId(const std::string& id) {
+  if (id.size() > kMaxRequestIdBytes) {
+    return Invalid("request_id: wanted at most ", kMaxRequestIdBytes, " characters, found ",
+                   id.size());
+  }
+  const auto printable = [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); };
+  if (!std::all_of(id.begin(), id.end(), printable)) {
+    return Invalid("request_id: wanted printable characters without blanks");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTextSize(const char* field, size_t size_bytes, const PlanLimits& limits) {
   if (size_bytes <= limits.max_text_bytes) return absl::OkStatus();
   return Invalid(field, ": wanted at most ", limits.max_text_bytes, " bytes, found ", size_bytes);
@@ -118,8 +118,7 @@ absl::StatusOr<GenerationPlan> PlanGeneration(const v1::GenerateRequest& request
     return absl::NotFoundError(
         absl::StrCat("model: wanted \"", limits.model_name, "\", found \"", request.model(), "\""));
   }
-  GenerationPlan plan{.request_id = request.request_id(),
-                      .return_logprobs = request.return_logprobs(),
+  GenerationPlan plan{.return_logprobs = request.return_logprobs(),
                       .skip_special_tokens = request.skip_special_tokens()};
   BATON_ASSIGN_OR_RETURN(plan.prompt, EncodePrompt(request, text, facts, limits));
   if (plan.prompt.empty()) return Invalid("prompt: wanted at least 1 token, found 0");

@@ -15,7 +15,6 @@
 namespace baton {
 
 struct GenerationPlan {
-  std::string request_id;  // Empty: the client sent none.
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   bool has_seed = false;
@@ -39,6 +38,8 @@ absl::StatusOr<GenerationPlan> PlanGeneration(const v1::GenerateRequest& request
 // Ids of a chat as the model would see them, and the rendered text if `rendered` is not null.
 absl::StatusOr<std::vector<TokenId>> EncodeChat(const v1::ChatPrompt& chat, const ModelText& text,
                                                 const PlanLimits& limits, std::string* rendered);
+// InvalidArgument unless it is short and printable; empty is fine.
+absl::Status CheckRequestId(const std::string& id);
 absl::Status CheckTextSize(const char* field, size_t size_bytes, const PlanLimits& limits);
 
 }  // namespace baton

@@ -16,6 +16,12 @@ TEST(LogTest, LinesCarryRoleAndFields) {
   EXPECT_EQ(text.find("hidden"), std::string::npos) << text;
 }
 
+TEST(LogTest, QuotedTextStaysOneFieldOnOneLine) {
+  EXPECT_EQ(Quoted("plain, \xc3\xa9"), "\"plain, \xc3\xa9\"");
+  EXPECT_EQ(Quoted("found \"x\""), R"("found \"x\"")");
+  EXPECT_EQ(Quoted("a\\b\nlevel=error\t\x01\x7f"), R"("a\\b\nlevel=error\t\x01\x7f")");
+}
+
 TEST(LogTest, UnknownLevelIsSaidAndTreatedAsInfo) {
   testing::internal::CaptureStderr();
   InitLogging("router", "loud");

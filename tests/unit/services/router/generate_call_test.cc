@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <prometheus/counter.h>
 
+#include <algorithm>
+
+#include "absl/strings/str_split.h"
+#include "common/log.h"
 #include "services/router/inference_service.h"
 #include "tests/fakes/fake_decode_worker.h"
 
@@ -75,6 +79,44 @@ TEST_F(GenerateCallTest, StreamsTextWithIdSeedAndUsage) {
   EXPECT_THAT(sent.prefill_workers(), ElementsAre("prefill:1"));
   EXPECT_EQ(sent.sampling().max_tokens(), 3u);
   EXPECT_THAT(sent.stop_token_ids(), ElementsAre(5, 3));
+}
+
+// The line that the router logs for a request with this id, which it refuses.
+class GenerateCallLogTest : public GenerateCallTest {
+ protected:
+  std::string Refusal(const std::string& request_id) {
+    InitLogging("router", "info");
+    grpc::ClientContext context;
+    request_.set_request_id(request_id);
+    request_.set_model("none\nlevel=error \"x\"");
+    testing::internal::CaptureStderr();
+    v1::GenerateResponse message;
+    const auto reader = stub_->Generate(&context, request_);
+    EXPECT_FALSE(reader->Read(&message));
+    EXPECT_FALSE(reader->Finish().ok());
+    EXPECT_TRUE(cluster_.core->gate().WaitEmpty(std::chrono::seconds(20)));
+    return testing::internal::GetCapturedStderr();
+  }
+};
+
+bool EachLineIsAnEvent(const std::string& log) {
+  const std::vector<std::string> lines = absl::StrSplit(log, '\n', absl::SkipEmpty());
+  return std::all_of(lines.begin(), lines.end(),
+                     [](const std::string& line) { return line.starts_with("time="); });
+}
+
+TEST_F(GenerateCallLogTest, ARefusedRequestIsOneLineWithItsId) {
+  const std::string line = Refusal("mine");
+  EXPECT_THAT(line, HasSubstr("msg=\"request done\" request_id=mine code=NOT_FOUND"));
+  EXPECT_THAT(line, HasSubstr(R"(found \"none\nlevel=error \"x\"\"")"));
+  EXPECT_TRUE(EachLineIsAnEvent(line)) << line;
+  EXPECT_THAT(Refusal(""), HasSubstr("request_id=req-"));
+}
+
+TEST_F(GenerateCallLogTest, AnIdThatIsRefusedIsNotLogged) {
+  const std::string line = Refusal("a\nb");
+  EXPECT_THAT(line, HasSubstr("request_id=req-"));
+  EXPECT_TRUE(EachLineIsAnEvent(line)) << line;
 }
 
 TEST_F(GenerateCallTest, AWorkerThatFailsBeforeTheFirstTokenIsReplaced) {
