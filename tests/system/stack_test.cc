@@ -4,13 +4,20 @@
 // Also tests: services/client/bench_decode_command.cc, services/client/bench_prefill_command.cc
 // Also tests: services/client/bench_serve_command.cc, services/client/check_command.cc
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <atomic>
+#include <chrono>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/backend_factory.h"
 #include "kernels/check/sequence_runner.h"
 #include "kernels/models/checkpoint.h"
@@ -246,16 +253,90 @@ TEST(StackTest, TheClientsCommandsWork) {
                 "/dev/null");
   EXPECT_THAT(check.ReadAll(), HasSubstr("0 differences: passed"));
   EXPECT_EQ(check.WaitExit(milliseconds(10000)), 0);
-  Process usage = stack.Baton({"generate", "--promt=x"});
-  EXPECT_EQ(usage.WaitExit(milliseconds(10000)), 2);
   Process bench("baton", {"bench", "decode", "--routing=129"}, "/dev/null");
   EXPECT_EQ(bench.WaitExit(milliseconds(10000)), 2);
   Process prefill("baton", {"bench", "prefill", "--lengths=x"}, "/dev/null");
   EXPECT_EQ(prefill.WaitExit(milliseconds(10000)), 2);
   Process both = stack.Baton({"bench", "serve", "--rate=1", "--concurrency=1"});
   EXPECT_EQ(both.WaitExit(milliseconds(10000)), 2);
-  Process invalid = stack.Baton({"generate", "--prompt=x", "--max-tokens=99999"});
-  EXPECT_EQ(invalid.WaitExit(milliseconds(10000)), 3);
+}
+
+TEST(StackTest, TheClientsExitStatusSaysWhoseFaultItWas) {
+  Stack stack;
+  ASSERT_TRUE(stack.WaitReady());
+  struct Case {
+    std::vector<std::string> arguments;
+    int status;
+  };
+  const std::vector<Case> cases = {
+      {{"generate", "--promt=x"}, 2},
+      {{"generate", "--prompt-file=/nowhere"}, 2},
+      {{"tokenize"}, 2},
+      {{"tokenize", "--ids=1,x"}, 2},
+      {{"tokenize", "--text-file=/nowhere"}, 2},
+      {{"tokenize", "\xff"}, 2},
+      {{"chat", "--message=\xff"}, 2},
+      {{"generate", "--prompt=x", "--max-tokens=99999"}, 3},
+      {{"tokenize", "--ids=4096"}, 3},
+      {{"generate", "--prompt=x", "--timeout=0.0001"}, 4},
+  };
+  for (const Case& each : cases) {
+    Process baton = stack.Baton(each.arguments);
+    EXPECT_EQ(baton.ReadAll(), "") << each.arguments[0] << " printed something";
+    EXPECT_EQ(baton.WaitExit(milliseconds(10000)), each.status)
+        << absl::StrJoin(each.arguments, " ");
+  }
+  Process nobody("baton", {"status", "--router=127.0.0.1:1"}, "/dev/null");
+  EXPECT_EQ(nobody.WaitExit(milliseconds(10000)), 4);
+}
+
+// Sends one message and reads one, both as bytes: these protos are gRPC's, not this project's.
+// Empty: the call failed.
+std::string CallOnce(const std::string& address, const std::string& method,
+                     const std::string& request) {
+  const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const auto call = stub.PrepareCall(&context, method, &queue);
+  const auto wait = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  const grpc::Slice slice(request);
+  grpc::ByteBuffer answer;
+  call->StartCall(nullptr);
+  const bool started = wait();
+  call->WriteLast(grpc::ByteBuffer(&slice, 1), {}, nullptr);
+  const bool written = wait();
+  call->Read(&answer, nullptr);
+  const bool read = wait();
+  grpc::Slice bytes;
+  if (!started || !written || !read || !answer.DumpToSingleSlice(&bytes).ok()) return "";
+  return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
+}
+
+TEST(StackTest, AllThreeAnswerHealthChecksAndReflection) {
+  Stack stack;
+  ASSERT_TRUE(stack.WaitReady());
+  const std::vector<std::pair<std::string, std::string>> services = {
+      {stack.router_address(), "baton.v1.Inference"},
+      {stack.decode_address(0), "baton.v1.DecodeWorker"},
+      {stack.prefill_address(0), "baton.v1.PrefillWorker"}};
+  const std::string serving = "\x08\x01";         // HealthCheckResponse.status.
+  const std::string list_services = "\x3a\x01*";  // ServerReflectionRequest.list_services.
+  for (const auto& [address, service] : services) {
+    std::string named = "\x0a";  // HealthCheckRequest.service.
+    named.push_back(static_cast<char>(service.size()));
+    named += service;
+    EXPECT_EQ(CallOnce(address, "/grpc.health.v1.Health/Check", ""), serving) << service;
+    EXPECT_EQ(CallOnce(address, "/grpc.health.v1.Health/Check", named), serving) << service;
+    EXPECT_THAT(CallOnce(address, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                         list_services),
+                HasSubstr(service));
+  }
 }
 
 TEST(StackTest, MetricsOfAllThreeServices) {
