@@ -85,8 +85,53 @@ def selector_errors(documents):
             yield f"{name_of(document)}: selects no pod with {labels}"
 
 
+def image_of(dockerfile):
+    """What the last stage of a Dockerfile offers: user, ports, programs and where copied folders lie."""
+    with open(dockerfile, encoding="utf-8") as stream:
+        stage = stream.read().replace("\\\n", " ").rpartition("\nFROM ")[2]
+    words = [line.split() for line in stage.splitlines() if line and not line.startswith("#")]
+    copies = [line[1:] for line in words if line[0] == "COPY"]
+    return {
+        "user": next(line[1] for line in words if line[0] == "USER"),
+        "ports": {int(port) for line in words if line[0] == "EXPOSE" for port in line[1:]},
+        "programs": {os.path.basename(source) for copy in copies for source in copy
+                     if copy[-1] == "/usr/local/bin/" and source.startswith("/")},
+        "folders": {copy[-1] for copy in copies},
+    }
+
+
+def flags_of(documents, path):
+    """The lines of a .flags file in the ConfigMap that is mounted."""
+    name = os.path.basename(path)
+    texts = [document["data"][name] for document in documents
+             if document["kind"] == "ConfigMap" and name in document["data"]]
+    return dict(line[2:].split("=", 1) for line in texts[0].split()) if texts else {}
+
+
+def image_errors(documents, image):
+    """User, programs, ports and model of every container must be those of the image."""
+    for document in documents:
+        spec = document.get("spec", {}).get("template", {}).get("spec", {})
+        for container in spec.get("containers", ()):
+            where = f"{name_of(document)} container {container['name']}"
+            program, flagfile = container["args"]
+            flags = flags_of(documents, flagfile.partition("=")[2])
+            ports = {port["containerPort"] for port in container["ports"]}
+            listens = {int(flags.get(flag, ":0").rpartition(":")[2]) for flag in ("listen", "metrics_listen")}
+            user = f"{spec['securityContext'].get('runAsUser')}:{spec['securityContext'].get('runAsGroup')}"
+            for what, wanted, found in (
+                    ("program", program, program if program in image["programs"] else sorted(image["programs"])),
+                    ("ports that its flags open", listens, ports),
+                    ("ports that the image exposes", ports, ports & image["ports"]),
+                    ("user of the image", image["user"], user),
+                    ("model in the image", flags.get("model"),
+                     flags.get("model") if flags.get("model") in image["folders"] else sorted(image["folders"]))):
+                if wanted != found:
+                    yield f"{where}: {what}: wanted {wanted}, found {found}"
+
+
 def errors_of(documents):
-    found = []
+    found = list(image_errors(documents, image_of(os.path.join(ROOT, "deploy/docker/Dockerfile"))))
     for document in documents:
         found += schema_errors(document)
         found += pod_errors(document)
@@ -108,6 +153,14 @@ def first_container(documents):
 MUTATIONS = {
     "an unknown field": lambda documents: first_container(documents).update(bogusField=1),
     "a port that is no number": lambda documents: first_container(documents)["ports"][0].update(containerPort="x"),
+    "a port that nothing opens": lambda documents: first_container(documents)["ports"][0].update(containerPort=50052),
+    "a program that the image lacks": lambda documents: first_container(documents).update(
+        args=["baton-gateway", "--flagfile=/etc/baton/router.flags"]),
+    "a model that the image lacks": lambda documents: next(
+        document for document in documents if document["kind"] == "ConfigMap")["data"].update(
+            {"router.flags": "--model=/models/other --listen=:50051 --metrics_listen=:51051"}),
+    "another user": lambda documents: next(document for document in documents if document["kind"] == "StatefulSet")[
+        "spec"]["template"]["spec"]["securityContext"].update(runAsUser=1000),
     "a missing probe": lambda documents: first_container(documents).pop("readinessProbe"),
     "a writable root": lambda documents: first_container(documents)["securityContext"].pop("readOnlyRootFilesystem"),
     "a selector that matches nothing": lambda documents: next(
