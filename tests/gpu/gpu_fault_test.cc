@@ -31,7 +31,9 @@ using testing::HasSubstr;
 constexpr int kWriters = 8;   // Processes at once.
 constexpr int kDecodes = 16;  // Likewise.
 constexpr uint32_t kPromptTokens = 3000;
-constexpr uint32_t kChunkTokens = 64;
+// Small, so that a prompt takes longer than what starts eight of them.
+constexpr uint32_t kChunkTokens = 8;
+constexpr int kLatestKillMs = 60;
 // Of a device's memory: what driver and contexts may keep between two looks.
 constexpr int64_t kSlackBytes = int64_t{64} << 20;
 
@@ -90,9 +92,10 @@ class KilledWriters {
   // Starts a prompt in every writer, kills each at a random moment, and looks at all other pages.
   void Round() {
     std::array<Writer, kWriters> writers;
+    for (int i = 0; i < kWriters; ++i) Lend(i, writers[i]);
     for (int i = 0; i < kWriters; ++i) Begin(i, writers[i]);
     std::vector<std::pair<int, int>> delays_ms;
-    for (int i = 0; i < kWriters; ++i) delays_ms.emplace_back(random_() % 60, i);
+    for (int i = 0; i < kWriters; ++i) delays_ms.emplace_back(random_() % kLatestKillMs, i);
     std::sort(delays_ms.begin(), delays_ms.end());
     int now_ms = 0;
     for (const auto& [delay_ms, i] : delays_ms) {
@@ -103,6 +106,8 @@ class KilledWriters {
     for (Writer& writer : writers) End(writer);
     ProbeLateWrites(writers);
     CheckLive();
+    std::printf("%d killed\n", kills_);
+    std::fflush(stdout);
     StartWriters();
     TurnLivePagesOver();
   }
@@ -129,7 +134,7 @@ class KilledWriters {
   struct Writer {
     std::string incarnation;
     KvSequencePages pages;
-    uint64_t lease_id = 0;
+    KvLease lease;
     std::future<absl::StatusOr<PrefillAnswer>> answer;
     steady_clock::time_point gone;
     bool lent = false;
@@ -141,9 +146,9 @@ class KilledWriters {
     }
   }
 
-  void Begin(int index, Writer& writer) {
-    const std::string address = processes_[index]->WaitListening();
-    const auto attached = owner_.Attach(address);
+  // Attaches the writer and lends it pages.
+  void Lend(int index, Writer& writer) {
+    const auto attached = owner_.Attach(processes_[index]->WaitListening());
     ASSERT_TRUE(attached.ok()) << attached.status();
     writer.incarnation = attached->incarnation;
     owner_.arena().ExpireQuarantine(steady_clock::now());
@@ -157,14 +162,18 @@ class KilledWriters {
                                                   .write_begin = 0,
                                                   .write_end = kPromptTokens});
     ASSERT_TRUE(lease.ok()) << lease.status();
-    writer.lease_id = lease->lease_id;
+    writer.lease = *lease;
     writer.lent = true;
-    writer.answer =
-        owner_.Prefill(address, {.request_id = "killed",
-                                 .prefill_incarnation = writer.incarnation,
-                                 .prompt = Prompt(static_cast<uint32_t>(kills_), kPromptTokens),
-                                 .lease = *lease,
-                                 .timeout = std::chrono::seconds(30)});
+  }
+
+  void Begin(int index, Writer& writer) {
+    ASSERT_TRUE(writer.lent);
+    writer.answer = owner_.Prefill(processes_[index]->WaitListening(),
+                                   {.request_id = "killed",
+                                    .prefill_incarnation = writer.incarnation,
+                                    .prompt = Prompt(static_cast<uint32_t>(kills_), kPromptTokens),
+                                    .lease = writer.lease,
+                                    .timeout = std::chrono::seconds(30)});
   }
 
   void End(Writer& writer) {
@@ -174,7 +183,7 @@ class KilledWriters {
     if (answer.ok()) {
       // Too late: all was written before the kill.
       ++answered_;
-      ASSERT_TRUE(owner_.arena().SealLease(writer.lease_id).ok());
+      ASSERT_TRUE(owner_.arena().SealLease(writer.lease.lease_id).ok());
     } else {
       ++kills_;
     }
@@ -257,7 +266,10 @@ TEST_F(GpuFaultTest, KilledPrefillsWriteNoPageOfOthersAndLeakNothing) {
   const int64_t before = DeviceBytesUsed();
   {
     KilledWriters writers(owner);
-    while (writers.kills() < FaultCount() && !HasFatalFailure()) writers.Round();
+    while (writers.kills() < FaultCount() && !HasFatalFailure()) {
+      writers.Round();
+      ASSERT_LE(writers.answered(), writers.kills()) << "prompts end before their writer is killed";
+    }
     writers.Rest();
     std::printf(
         "%d killed in mid-write, %d more after their answer; pages written after the "
@@ -367,6 +379,8 @@ TEST_F(GpuFaultTest, RestartedDecodesLeaveNothingInTheirPrefill) {
     load.join();
     stack.RestartAllDecode();
     restarts += kDecodes;
+    std::printf("%d restarted\n", restarts);
+    std::fflush(stdout);
     ASSERT_TRUE(stack.WaitReady());
     for (const Answer& answer : AskMany(stack, 2 * kDecodes, 64)) {
       ASSERT_TRUE(answer.status.ok()) << answer.status;

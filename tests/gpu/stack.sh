@@ -160,7 +160,6 @@ ask_together "$logs/inline-together"
 wants_metric decode baton_inline_prefills_total 2
 stop_stack
 compare --exact "$logs/inline-alone" "$logs/inline-together"
-compare "$logs/alone" "$logs/inline-alone"
 
 for dtype in bfloat16 float32; do
   serve cpu "cpu-$dtype" "decode:--dtype=$dtype" "prefill:--dtype=$dtype"
@@ -168,3 +167,4 @@ for dtype in bfloat16 float32; do
   stop_stack
 done
 compare "$logs/bfloat16" "$logs/float32" "$logs/alone"
+compare "$logs/bfloat16" "$logs/float32" "$logs/alone" "$logs/inline-alone"
