@@ -64,6 +64,18 @@ nano=$root/deploy/models/north-nano
 oracle=$root/tests/fixtures/oracle
 nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used --format=csv,noheader || true
 
+# The CPU backend too: what has a GPU often has instructions that this repository's own machines lack.
+step cpu-kernels 120 "$bin/unit_kernels_cpu" --gtest_brief=1
+for dtype in bfloat16 float32; do
+  step "cpu-check-$dtype" 60 "$bin/baton" check --backend=cpu --dtype="$dtype" --model="$nano" \
+    --oracle="$oracle/north-nano"
+done
+sets=(portable)
+if grep -q '\bavx2\b' /proc/cpuinfo; then sets+=(avx2); fi
+if grep -q '\bavx512bw\b' /proc/cpuinfo; then sets+=(avx512); fi
+for set in "${sets[@]}"; do
+  step "cpu-bench-$set" 60 "$bin/decode_step_bench" --model="$nano" --instruction_set="$set"
+done
 step kv-cuda-ipc 60 "$bin/unit_kernels_kv" --gtest_brief=1 --gtest_filter='*uda*'
 step decode-kernel 120 "$bin/gpu_decode"
 step decode-parity 120 "$bin/gpu_decode_parity" --gtest_brief=1
@@ -75,7 +87,10 @@ step check-cuda 60 "${check[@]}"
 step check-cuda-chunks 60 "${check[@]}" --chunk-tokens=7
 step load-nano 30 "$bin/load_bench" "$nano" 3
 step stack 200 "$root/tests/gpu/stack.sh" "$bin" "$root" "$logs/stack"
-step faults 240 "$bin/gpu_fault"
+# Hundreds of processes start and end, some seconds each.
+step fault-kills 400 "$bin/gpu_fault" --gtest_filter='*KilledPrefills*'
+step fault-restarts 400 "$bin/gpu_fault" --gtest_filter='*RestartedDecodes*'
+step fault-others 120 "$bin/gpu_fault" --gtest_filter='-*KilledPrefills*:*RestartedDecodes*'
 step failures 120 env BATON_TEST_BACKEND=cuda "$bin/system_failure"
 step one-gpu 120 python3 "$root/tests/gpu/serve_local.py" one-gpu "$bin" "$logs" --model="$nano" --tokens=3000
 if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
@@ -123,6 +138,9 @@ for share in 73:28 75:25 66:34; do
   shares+=(--stack="$share decode_share=${share%:*} prefill_share=${share#*:}")
 done
 step serve-compare 400 "${compare[@]}" --pair=one-gpu --logs="$logs/serve-compare" "${shares[@]}"
+# Goodput: answers of 64 tokens, each with a bound on its first token and on 99 % of the others.
+bounded=(--requests=30 --rate=2 --prompt-tokens='2048*3+8192' --output-tokens=64 --ttft-bound-ms=2000 --itl-bound-ms=30)
+step serve-goodput 200 "${compare[@]}" --pair=one-gpu --logs="$logs/serve-goodput" -- "${bounded[@]}"
 # Prompts of 16 tokens beside long ones, through prefill and through decode's rows.
 long=(--requests=6 --rate=1 --prompt-tokens=8192 --output-tokens=16 --steady-rows=8
   --steady-alone-seconds=0)
