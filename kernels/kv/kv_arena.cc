@@ -1,7 +1,6 @@
 #include "kernels/kv/kv_arena.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -51,8 +50,7 @@ KvArena::KvArena(KvArenaOptions options)
     if (layout.layer_count == 0) continue;
     group.pages.resize(layout.page_count);
     group.pages[kScratchPage].state = KvPageState::kAdopted;
-    for (PageId page = kScratchPage + 1; page < layout.page_count; ++page)
-      group.free.push_back(page);
+    group.free = FreePages(kScratchPage + 1, layout.page_count - 1);
   }
 }
 
@@ -74,12 +72,9 @@ absl::StatusOr<KvSequencePages> KvArena::Reserve(uint32_t full_count, uint32_t w
   for (KvGroup id : kGroups) {
     Group& group = groups_[id];
     KvPages& pages = id == kFullGroup ? result.full : result.window;
-    for (uint32_t i = 0; i < counts[id]; ++i) {
-      std::pop_heap(group.free.begin(), group.free.end(), std::greater<>());
-      const PageId page = group.free.back();
-      group.free.pop_back();
+    pages.page_ids = group.free.Take(counts[id]);
+    for (const PageId page : pages.page_ids) {
       group.pages[page].state = KvPageState::kAdopted;
-      pages.page_ids.push_back(page);
       pages.generations.push_back(group.pages[page].generation);
     }
   }
@@ -88,7 +83,7 @@ absl::StatusOr<KvSequencePages> KvArena::Reserve(uint32_t full_count, uint32_t w
 
 void KvArena::Release(const KvSequencePages& pages) {
   BATON_CHECK(HoldsAll(pages, KvPageState::kAdopted, 0));
-  FreePages(pages);
+  FreeAll(pages);
 }
 
 void KvArena::AttachWriter(std::string_view writer_incarnation) {
@@ -248,7 +243,7 @@ void KvArena::SetLeaseState(uint64_t lease_id, Lease& lease, KvPageState state) 
   SetState(lease.pages, state, lease_id);
 }
 
-void KvArena::FreePages(const KvSequencePages& pages) {
+void KvArena::FreeAll(const KvSequencePages& pages) {
   for (KvGroup id : kGroups)
     for (PageId page : PagesOf(pages, id).page_ids) FreePage(id, page);
 }
@@ -259,13 +254,11 @@ void KvArena::FreePage(KvGroup group, PageId page_id) {
   page.state = KvPageState::kFree;
   page.lease_id = 0;
   ++page.generation;
-  std::vector<PageId>& free = groups_[group].free;
-  free.push_back(page_id);
-  std::push_heap(free.begin(), free.end(), std::greater<>());
+  groups_[group].free.Give(page_id);
 }
 
 KvArena::LeaseMap::iterator KvArena::EndLease(LeaseMap::iterator lease) {
-  FreePages(lease->second.pages);
+  FreeAll(lease->second.pages);
   return leases_.erase(lease);
 }
 
@@ -307,20 +300,23 @@ absl::Status KvArena::CheckInvariants() const {
 
 absl::Status KvArena::CheckGroup(KvGroup id) const {
   const Group& group = groups_[id];
-  std::vector<bool> on_stack(group.pages.size(), false);
-  for (PageId page : group.free) {
-    if (page == kScratchPage || page >= group.pages.size() || on_stack[page])
-      return absl::InternalError(absl::StrCat(GroupName(id), " free list: page ", page,
-                                              " stands twice, is out of range or is the scratch"));
-    on_stack[page] = true;
+  std::vector<bool> in_list(group.pages.size(), false);
+  for (const auto& [first, count] : group.free.stretches()) {
+    for (PageId page = first; page < first + count; ++page) {
+      if (page == kScratchPage || page >= group.pages.size() || in_list[page])
+        return absl::InternalError(
+            absl::StrCat(GroupName(id), " free list: page ", page,
+                         " stands twice, is out of range or is the scratch"));
+      in_list[page] = true;
+    }
   }
   for (PageId page = kScratchPage + 1; page < group.pages.size(); ++page) {
     const Page& entry = group.pages[page];
     const bool is_free = entry.state == KvPageState::kFree;
     const bool leased = !is_free && entry.state != KvPageState::kAdopted;
-    if (is_free != on_stack[page])
+    if (is_free != in_list[page])
       return absl::InternalError(absl::StrCat(GroupName(id), " page ", page, ": free is ", is_free,
-                                              ", on the free list is ", bool{on_stack[page]}));
+                                              ", on the free list is ", bool{in_list[page]}));
     if (leased != (entry.lease_id != 0))
       return absl::InternalError(absl::StrCat(GroupName(id), " page ", page, ": leased is ", leased,
                                               ", lease id is ", entry.lease_id));

@@ -29,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/kv/free_pages.h"
 #include "kernels/kv/kv_layout.h"
 #include "kernels/kv/kv_lease.h"
 
@@ -149,9 +150,7 @@ class KvArena {
   };
   struct Group {
     std::vector<Page> pages;  // [page_count], the scratch page included and never free.
-    // A heap with the lowest page first: a sequence's pages tend to follow each other, which makes
-    // few and long copies to another GPU of them, and the low ones stay resident.
-    std::vector<PageId> free;
+    FreePages free;
   };
   struct Lease {
     KvSequencePages pages;
@@ -167,7 +166,7 @@ class KvArena {
   bool HoldsAll(const KvSequencePages& pages, KvPageState state, uint64_t lease_id) const;
   void SetState(const KvSequencePages& pages, KvPageState state, uint64_t lease_id);
   void SetLeaseState(uint64_t lease_id, Lease& lease, KvPageState state);
-  void FreePages(const KvSequencePages& pages);
+  void FreeAll(const KvSequencePages& pages);
   void FreePage(KvGroup group, PageId page);
   LeaseMap::iterator EndLease(LeaseMap::iterator lease);
   bool MayFree(const Lease& lease) const;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -10,16 +10,9 @@
 namespace baton::prefill {
 namespace {
 
-// Highest first, so that the lowest are taken first and a lone prompt's pages follow each other.
-std::vector<PageId> AllPages(uint32_t count) {
-  std::vector<PageId> pages(count);
-  std::iota(pages.rbegin(), pages.rend(), PageId{0});
-  return pages;
-}
-
-void Move(uint32_t count, std::vector<PageId>& from, std::vector<PageId>& to) {
-  to.insert(to.end(), from.rbegin(), from.rbegin() + count);
-  from.resize(from.size() - count);
+void Take(uint32_t count, FreePages& free, std::vector<PageId>& pages) {
+  const std::vector<PageId> taken = free.Take(count);
+  pages.insert(pages.end(), taken.begin(), taken.end());
 }
 
 }  // namespace
@@ -37,9 +30,7 @@ StagingLimits StagingLimitsFor(const StagingCounts& counts) {
 }
 
 StagingPages::StagingPages(const StagingLimits& limits)
-    : limits_(limits),
-      free_full_(AllPages(limits.full_pages)),
-      free_window_(AllPages(limits.window_pages)) {}
+    : limits_(limits), free_full_(0, limits.full_pages), free_window_(0, limits.window_pages) {}
 
 absl::StatusOr<const KvPageTable*> StagingPages::Extend(uint64_t sequence_id, int end, bool last) {
   const auto at = tables_.find(sequence_id);
@@ -56,17 +47,16 @@ absl::StatusOr<const KvPageTable*> StagingPages::Extend(uint64_t sequence_id, in
         " window pages, found ", free_full_.size(), " and ", free_window_.size(), " free"));
   }
   KvPageTable& table = tables_[sequence_id];
-  Move(wanted, free_full_, table.full);
-  Move(ring, free_window_, table.window);
+  Take(wanted, free_full_, table.full);
+  Take(ring, free_window_, table.window);
   return &table;
 }
 
 void StagingPages::End(uint64_t sequence_id) {
   const auto at = tables_.find(sequence_id);
   if (at == tables_.end()) return;
-  // Given back so that a lone prompt finds them in rising order again.
-  free_full_.insert(free_full_.end(), at->second.full.rbegin(), at->second.full.rend());
-  free_window_.insert(free_window_.end(), at->second.window.rbegin(), at->second.window.rend());
+  for (const PageId page : at->second.full) free_full_.Give(page);
+  for (const PageId page : at->second.window) free_window_.Give(page);
   tables_.erase(at);
 }
 

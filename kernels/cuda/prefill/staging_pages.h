@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <map>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/kv/free_pages.h"
 #include "kernels/kv/kv_layout.h"
 
 namespace baton::prefill {
@@ -42,8 +42,8 @@ class StagingPages {
 
  private:
   const StagingLimits limits_;
-  std::vector<PageId> free_full_;
-  std::vector<PageId> free_window_;
+  FreePages free_full_;
+  FreePages free_window_;
   std::map<uint64_t, KvPageTable> tables_;
 };
 

@@ -74,12 +74,13 @@ TEST_F(KvArenaTest, GivesEveryPageOnceAndNeverTheScratchPage) {
   EXPECT_EQ(Full().free, 0u);
 }
 
-TEST_F(KvArenaTest, GivesTheLowestFreePagesInRisingOrder) {
+TEST_F(KvArenaTest, GivesPagesThatFollowEachOther) {
   const KvSequencePages a = MustReserve(2, 1), b = MustReserve(2, 1), c = MustReserve(2, 1);
   EXPECT_THAT(c.full.page_ids, testing::ElementsAre(5, 6));
   arena_->Release(b);
   arena_->Release(a);
-  EXPECT_THAT(MustReserve(5, 1).full.page_ids, testing::ElementsAre(1, 2, 3, 4, 7));
+  EXPECT_THAT(MustReserve(2, 1).full.page_ids, testing::ElementsAre(7, 8));
+  EXPECT_THAT(MustReserve(4, 1).full.page_ids, testing::ElementsAre(1, 2, 3, 4));
 }
 
 TEST_F(KvArenaTest, ReservesAllOrNothing) {

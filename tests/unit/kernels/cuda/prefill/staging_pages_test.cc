@@ -70,6 +70,14 @@ TEST(StagingPages, WhatEndsIsFreeAgainInTheSameOrder) {
   }
 }
 
+TEST(StagingPages, PromptsThatEndInAnotherOrderLeaveNoGaps) {
+  StagingPages pages(kLimits);
+  for (const uint64_t id : {1, 2, 3}) ASSERT_TRUE(pages.Extend(id, 128, true).ok());
+  for (const uint64_t id : {2, 3, 1}) pages.End(id);
+  EXPECT_THAT((*pages.Extend(4, 320, true))->full, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT((*pages.Extend(4, 384, true))->full, ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
 TEST(StagingPages, LimitsHoldTheLongestPromptBesidePackedOnes) {
   const StagingLimits limits = StagingLimitsFor(
       {.max_tokens = 1000, .window_keys = 128, .max_chunk_tokens = 256, .max_segments = 4});
