@@ -93,10 +93,12 @@ struct PrefillChunk {
 
 // What moved between GPUs since the runner was made. All zero while arenas are written in place.
 struct KvTransferStats {
-  uint64_t pushed_bytes = 0;   // Copied to arenas on other GPUs.
-  uint64_t pulled_bytes = 0;   // Cached prefixes copied from them.
-  double push_seconds = 0;     // In which bytes of pushes moved, most of it under compute.
-  double exposed_seconds = 0;  // By which pushes outlasted the compute of their chunk.
+  uint64_t pushed_bytes = 0;     // Copied to arenas on other GPUs.
+  uint64_t pulled_bytes = 0;     // Cached prefixes copied from them.
+  uint64_t push_copies = 0;      // Commands that moved them; a copy holds layers of pages in a row.
+  uint64_t scattered_bytes = 0;  // Of them by a kernel, as their pages lay too far apart.
+  double push_seconds = 0;       // In which bytes of pushes moved, most of it under compute.
+  double exposed_seconds = 0;    // By which pushes outlasted the compute of their chunk.
 };
 
 // Runs prompt chunks. One owner thread; RunChunk returns when the chunk's K/V writes are complete
@@ -143,6 +145,9 @@ struct DecodeRunnerOptions {
 
 struct PrefillRunnerOptions {
   int max_chunk_tokens = 512;
+  // For arenas on another GPU: layers gather until they have so many bytes to push; 0 = the
+  // backend's choice.
+  uint64_t push_copy_bytes = 0;
   // For arenas on another GPU: the longest prompt that local pages must hold; 0 = the model's.
   int max_staged_tokens = 0;
   bool always_push = false;  // For tests: treats arenas on this GPU like those on another.

@@ -124,7 +124,10 @@ absl::StatusOr<std::unique_ptr<PrefillRunner>> CudaBackend::MakePrefillRunner(
   BATON_ASSIGN_OR_RETURN(
       auto engine, prefill::PrefillEngine::Create(
                        config(), prefill_weights_,
-                       {.max_chunk_tokens = options.max_chunk_tokens, .pinned = options.pinned}));
+                       {.max_chunk_tokens = options.max_chunk_tokens,
+                        .pinned = options.pinned,
+                        .copy_bytes = options.push_copy_bytes > 0 ? options.push_copy_bytes
+                                                                  : prefill::kDefaultCopyBytes}));
   return std::make_unique<prefill::CudaPrefillRunner>(
       std::move(engine),
       prefill::CudaPrefillRunnerOptions{.max_staged_tokens = options.max_staged_tokens,

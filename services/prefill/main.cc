@@ -33,6 +33,9 @@ ABSL_FLAG(uint32_t, pack_tokens, 2048,
 ABSL_FLAG(uint32_t, max_waiting, 256, "prompts that may wait");
 ABSL_FLAG(int, max_staged_tokens, 0,
           "longest prompt for a decode worker on another GPU; 0 = the model's longest");
+ABSL_FLAG(int, push_copy_mib, 0,
+          "for a decode worker on another GPU: layers' K/V gathers until so many MiB are copied at "
+          "once; 0 = the measured best");
 ABSL_FLAG(bool, pinned, true,
           "on a GPU: the same products whatever a chunk's size, so that prompts chunked or packed "
           "otherwise give the same bits; false = cuBLAS's choice");
@@ -83,6 +86,7 @@ absl::StatusOr<std::unique_ptr<PrefillRunner>> MakeRunner(Backend& backend) {
   const int given = absl::GetFlag(FLAGS_chunk_tokens);
   PrefillRunnerOptions options{
       .max_chunk_tokens = given > 0 ? given : backend.default_chunk_tokens(),
+      .push_copy_bytes = static_cast<uint64_t>(absl::GetFlag(FLAGS_push_copy_mib)) << 20,
       .max_staged_tokens = absl::GetFlag(FLAGS_max_staged_tokens),
       .always_push = absl::GetFlag(FLAGS_test_always_push),
       .pinned = absl::GetFlag(FLAGS_pinned)};
@@ -135,6 +139,7 @@ absl::Status CheckFlags() {
       {{"window_keys", absl::GetFlag(FLAGS_window_keys), 0, INT32_MAX},
        {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 0, INT32_MAX},
        {"pack_tokens", absl::GetFlag(FLAGS_pack_tokens), 0, INT32_MAX},
+       {"push_copy_mib", absl::GetFlag(FLAGS_push_copy_mib), 0, 65'536},
        {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 0, INT32_MAX},
        {"test_chunk_delay_ms", absl::GetFlag(FLAGS_test_chunk_delay_ms), 0, 3'600'000}});
 }

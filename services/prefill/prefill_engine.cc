@@ -301,6 +301,8 @@ void PrefillEngine::CountTransfer() {
   PrefillMetrics& metrics = *options_.metrics;
   metrics.kv_pushed_bytes.Increment(moved(now.pushed_bytes, transfer_.pushed_bytes));
   metrics.kv_pulled_bytes.Increment(moved(now.pulled_bytes, transfer_.pulled_bytes));
+  metrics.kv_push_copies.Increment(moved(now.push_copies, transfer_.push_copies));
+  metrics.kv_scattered_bytes.Increment(moved(now.scattered_bytes, transfer_.scattered_bytes));
   metrics.kv_push_seconds.Increment(now.push_seconds - transfer_.push_seconds);
   if (now.pushed_bytes > transfer_.pushed_bytes) {
     metrics.kv_exposed_seconds.Observe(now.exposed_seconds - transfer_.exposed_seconds);

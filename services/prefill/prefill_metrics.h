@@ -38,6 +38,11 @@ struct PrefillMetrics {
                                             "written in place."})),
         kv_pulled_bytes(metrics.AddCounter(
             {"kv_pulled_bytes_total", "K/V bytes of cached prefixes copied from another GPU."})),
+        kv_push_copies(metrics.AddCounter(
+            {"kv_push_copies_total", "Copies that K/V took to arenas on another GPU."})),
+        kv_scattered_bytes(metrics.AddCounter(
+            {"kv_push_scattered_bytes_total",
+             "K/V bytes copied by a kernel, as their pages lay too far apart for a copy engine."})),
         kv_push_seconds(metrics.AddCounter(
             {"kv_push_seconds_total", "Time in which pushes ran, most of it under compute."})),
         kv_exposed_seconds(metrics.AddHistogram(
@@ -67,6 +72,8 @@ struct PrefillMetrics {
   prometheus::Counter& kv_bytes;
   prometheus::Counter& kv_pushed_bytes;
   prometheus::Counter& kv_pulled_bytes;
+  prometheus::Counter& kv_push_copies;
+  prometheus::Counter& kv_scattered_bytes;
   prometheus::Counter& kv_push_seconds;
   prometheus::Histogram& kv_exposed_seconds;
   prometheus::Counter& leases_revoked;

@@ -32,7 +32,8 @@ UNAVAILABLE = 4  # Exit status of `baton`.
 LOAD = ["--seed=3", "--requests=12", "--rate=1", "--prompt-tokens=2048*4+8192*2+32768", "--output-tokens=1",
         "--steady-rows=8", "--steady-alone-seconds=3"]
 STOP_S = 40
-ROWS = [("output tokens/s", ("output_throughput",)), ("time to first token, mean ms", ("mean_ttft_ms",)),
+ROWS = [("output tokens/s", ("output_throughput",)), ("goodput, requests/s", ("request_goodput",)),
+        ("time to first token, mean ms", ("mean_ttft_ms",)),
         ("time to first token, p50 ms", ("median_ttft_ms",)), ("time to first token, p99 ms", ("p99_ttft_ms",)),
         ("inter-token, mean ms", ("mean_itl_ms",)), ("inter-token, p99 ms", ("p99_itl_ms",)),
         ("inter-token, max ms", ("max_itl_ms",)), ("steady alone, p50 ms", ("steady", "alone", "median_itl_ms")),
@@ -169,7 +170,11 @@ def say_transfer(name, pair):
         text = answer.read().decode()
     found = dict(re.findall(r"^baton_kv_(\w+)\{[^}]*\} (\S+)$", text, re.MULTILINE))
     pushed, busy = float(found["pushed_bytes_total"]), float(found["push_seconds_total"])
-    rate = f" at {pushed / busy / 1e9:.0f} GB/s" if busy else ""
+    rate = ""
+    if busy:
+        copies, scattered = float(found["push_copies_total"]), float(found["push_scattered_bytes_total"])
+        rate = (f" at {pushed / busy / 1e9:.0f} GB/s in {copies:.0f} copies of {pushed / copies / 1e6:.1f} MB "
+                f"({scattered / 1e6:.0f} MB of scattered pages by kernel)")
     written, exposed = float(found["handover_bytes_total"]), float(found["push_exposed_seconds_sum"])
     print(f"{name}: {written / 1e6:.0f} MB of K/V handed over, {pushed / 1e6:.0f} MB copied{rate}, exposed "
           f"{1e3 * exposed:.3f} ms in all", flush=True)

@@ -1,6 +1,7 @@
 #include "kernels/cuda/prefill/kv_push.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
@@ -9,13 +10,10 @@
 namespace baton::prefill {
 namespace {
 
-// Up to so many two-dimensional copies a layer the copy engine is faster than a kernel that has to
-// wait for multiprocessors: on two H200s a copy took 2.8 us, a layer of 10.6 MB 92 us by kernel.
+// Up to so many two-dimensional copies for the layers that travel together the copy engine is
+// faster than a kernel that has to wait for multiprocessors: on two H200s a copy took 2.8 us, a
+// layer of 10.6 MB 92 us by kernel.
 constexpr size_t kEngineRuns = 16;
-
-// Copies of one layer each (8.5 and 16.8 MB at 8K) reached 288 GB/s under compute on two H200s, of
-// three window layers together 317; two streams for the halves of a copy 299.
-constexpr int kLayersPerCopy = 4;
 
 std::byte* SliceOf(const KvTarget& target, int layer, PageId page) {
   return static_cast<std::byte*>(target.base) + target.layout->TileOffset(layer, page, 0, 0);
@@ -67,43 +65,9 @@ absl::StatusOr<double> SecondsBetween(cudaEvent_t begin, cudaEvent_t end) {
 
 }  // namespace
 
-std::vector<PageRun> PlanPageRuns(const std::vector<PageId>& from, const std::vector<PageId>& to,
-                                  int first, int last) {
-  std::vector<PageRun> runs;
-  if (from.empty() || to.empty()) return runs;
-  for (int logical = first; logical <= last; ++logical) {
-    const PageId source = from[logical % from.size()];
-    const PageId target = to[logical % to.size()];
-    if (!runs.empty() && runs.back().from + runs.back().count == source &&
-        runs.back().to + runs.back().count == target) {
-      ++runs.back().count;
-    } else {
-      runs.push_back(PageRun{source, target, 1});
-    }
-  }
-  return runs;
-}
-
-LayerRun LayersToPush(const std::vector<uint8_t>& layer_group, int layer, int most) {
-  const int last = static_cast<int>(layer_group.size()) - 1;
-  const auto at = [&](int l) { return layer_group[static_cast<size_t>(l)]; };
-  // Runs begin where the group changes, and every `most` layers from there on.
-  int begin = layer;
-  while (begin > 0 && at(begin - 1) == at(layer)) --begin;
-  LayerRun run{.first = layer, .count = 1};
-  if (layer == last) return run;
-  run.first = begin + (layer - begin) / most * most;
-  run.count = layer - run.first + 1;
-  const bool whole = run.count == most || at(layer + 1) != at(layer) || layer + 1 == last;
-  return whole ? run : LayerRun{};
-}
-
-int FirstVisiblePage(int position, uint32_t window_keys) {
-  return std::max<int64_t>(0, int64_t{position} - window_keys + 1) / kPageTokens;
-}
-
-absl::StatusOr<std::unique_ptr<KvPusher>> KvPusher::Create(int layer_count, KvCopyMethod method) {
-  std::unique_ptr<KvPusher> pusher(new KvPusher(method));
+absl::StatusOr<std::unique_ptr<KvPusher>> KvPusher::Create(const KvPusherOptions& options) {
+  const int layer_count = options.layer_count;
+  std::unique_ptr<KvPusher> pusher(new KvPusher(options));
   int least = 0, greatest = 0;
   BATON_PREFILL_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   // First among what waits for a multiprocessor: a late push would be exposed.
@@ -164,7 +128,9 @@ absl::Status KvPusher::Begin(const KvTarget& local, const KvTarget& remote,
       all.insert(all.end(), runs.begin(), runs.end());
     }
   }
-  return Upload();
+  BATON_RETURN_IF_ERROR(Upload());
+  PlanLayers();
+  return absl::OkStatus();
 }
 
 absl::Status KvPusher::Upload() {
@@ -172,8 +138,8 @@ absl::Status KvPusher::Upload() {
   uint64_t offsets[kKvGroupCount] = {};
   for (int group = 0; group < kKvGroupCount; ++group) {
     GroupPages& pages = groups_[group];
-    pages.by_kernel = method_ == KvCopyMethod::kKernel ||
-                      (method_ == KvCopyMethod::kAuto && pages.runs.size() > kEngineRuns);
+    pages.by_kernel = options_.method == KvCopyMethod::kKernel ||
+                      (options_.method == KvCopyMethod::kAuto && pages.runs.size() > kEngineRuns);
     offsets[group] = pairs.size();
     for (const PageRun& run : pages.runs) {
       for (uint32_t i = 0; i < run.count; ++i) pairs.push_back({run.from + i, run.to + i});
@@ -226,18 +192,32 @@ absl::StatusOr<uint64_t> KvPusher::CopyLayers(const KvTarget& from, const KvTarg
   return bytes * pages.pair_count;
 }
 
+void KvPusher::PlanLayers() {
+  std::array<uint64_t, kKvGroupCount> layer_bytes = {};
+  for (int group = 0; group < kKvGroupCount; ++group) {
+    layer_bytes[group] = groups_[group].pair_count * local_.layout->layer_bytes();
+  }
+  due_ = PlanLayerRuns(local_.layout->layer_group, layer_bytes, options_.copy_bytes);
+}
+
 absl::Status KvPusher::PushLayer(int layer, cudaStream_t compute) {
-  const LayerRun due = LayersToPush(local_.layout->layer_group, layer, kLayersPerCopy);
-  if (due.count == 0) return absl::OkStatus();
-  const LayerEvents& events = events_[due.first];
-  const bool by_kernel = groups_[local_.layout->layer_group[layer]].by_kernel;
+  for (const LayerRun& run : due_[layer]) BATON_RETURN_IF_ERROR(PushRun(run, compute));
+  return absl::OkStatus();
+}
+
+absl::Status KvPusher::PushRun(LayerRun layers, cudaStream_t compute) {
+  const LayerEvents& events = events_[layers.first];
+  const GroupPages& pages = groups_[local_.layout->layer_group[layers.first]];
+  const bool by_kernel = pages.by_kernel;
   BATON_PREFILL_CUDA(cudaEventRecord(events.written, compute));
   BATON_PREFILL_CUDA(cudaStreamWaitEvent(stream_, events.written, 0));
   if (!by_kernel) BATON_PREFILL_CUDA(cudaEventRecord(events.begin, stream_));
-  BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayers(local_, remote_, due));
+  BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayers(local_, remote_, layers));
   if (!by_kernel) BATON_PREFILL_CUDA(cudaEventRecord(events.end, stream_));
-  pushed_layers_.push_back(due.first);
+  pushed_layers_.push_back(layers.first);
   stats_.pushed_bytes += bytes;
+  stats_.push_copies += by_kernel ? 1 : pages.runs.size();
+  stats_.scattered_bytes += by_kernel ? bytes : 0;
   return absl::OkStatus();
 }
 
@@ -287,10 +267,13 @@ absl::Status KvPusher::PullPrefix(const KvTarget& remote, const KvTarget& local,
     BATON_RETURN_IF_ERROR(CheckRuns(groups_[group].runs, local.layout->groups[group]));
   }
   BATON_RETURN_IF_ERROR(Upload());
-  for (int layer = 0; layer < static_cast<int>(local.layout->layer_group.size()); ++layer) {
-    const LayerRun due = LayersToPush(local.layout->layer_group, layer, kLayersPerCopy);
-    if (due.count == 0) continue;
-    BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayers(remote, local, due));
+  const std::vector<uint8_t>& layer_group = local.layout->layer_group;
+  for (uint8_t group = 0; group < kKvGroupCount; ++group) {
+    const auto first = std::find(layer_group.begin(), layer_group.end(), group);
+    if (first == layer_group.end()) continue;
+    const LayerRun all{.first = static_cast<int>(first - layer_group.begin()),
+                       .count = static_cast<int>(local.layout->groups[group].layer_count)};
+    BATON_ASSIGN_OR_RETURN(const uint64_t bytes, CopyLayers(remote, local, all));
     stats_.pulled_bytes += bytes;
   }
   BATON_PREFILL_CUDA(cudaStreamSynchronize(stream_));

@@ -120,7 +120,9 @@ absl::StatusOr<std::vector<std::optional<SampledToken>>> PrefillEngine::RunPlan(
 
 absl::Status PrefillEngine::MakePusher() {
   if (pusher_ != nullptr) return absl::OkStatus();
-  BATON_ASSIGN_OR_RETURN(pusher_, KvPusher::Create(config_.layer_count, options_.copy_method));
+  BATON_ASSIGN_OR_RETURN(pusher_, KvPusher::Create({.layer_count = config_.layer_count,
+                                                    .method = options_.copy_method,
+                                                    .copy_bytes = options_.copy_bytes}));
   return absl::OkStatus();
 }
 

@@ -38,6 +38,7 @@ struct PrefillEngineOptions {
   std::optional<AttentionKernel> attention;  // Default: the fast one where it applies.
   bool time_stages = false;
   KvCopyMethod copy_method = KvCopyMethod::kAuto;
+  uint64_t copy_bytes = kDefaultCopyBytes;
 };
 
 class PrefillEngine {

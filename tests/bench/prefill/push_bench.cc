@@ -1,21 +1,27 @@
 // Measures prefill whose K/V goes to an arena on GPU 1 under compute, beside K/V written in place
 // on GPU 0, at North Mini Code's geometry with random weights (`baton bench prefill` measures
 // prefill itself):
-//   push_bench [--push engine|kernel|auto] [--shuffle 0|1] [--lengths 2048,8192,...] [--chunk 8192]
-//              [--repeats 3] [--layers 49]
-// `--shuffle 1` scatters the other arena's pages, as after hours of use.
+//   push_bench [--push engine|kernel|auto] [--lengths 2048,8192,...] [--chunk 8192] [--repeats 3]
+//              [--layers 49] [--copy-mib 32,...] [--pieces 1,...] [--stream 0,...] [--in-place 0|1]
+// For each of several values of --copy-mib (layers gather until so many MiB; 0: each alone),
+// --pieces (stretches that the other arena's pages lie in; 0: all scattered) and --stream (1: GPU 1
+// reads its memory as decode does) a line. --in-place 0: only pushed.
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "kernels/cuda/bench/stream_bench.h"
 #include "kernels/cuda/prefill/prefill_engine.h"
 #include "tests/gpu/prefill/gpu_case.h"
 #include "tests/gpu/prefill/paged_arena.h"
@@ -28,7 +34,10 @@ struct BenchOptions {
   int chunk = 8192;
   int repeats = 3;
   int layers = 49;
-  bool shuffle = false;
+  std::vector<int> copy_mib = {static_cast<int>(kDefaultCopyBytes >> 20)};
+  std::vector<int> pieces = {1};
+  std::vector<int> streams = {0};
+  bool in_place = true;
   PrefillEngineOptions engine;
 };
 
@@ -41,6 +50,47 @@ struct Bench {
   std::unique_ptr<DeviceArray<std::byte>> peer_arena;  // On GPU 1.
 };
 
+// Reads GPU 1's memory while it lives.
+class PeerStream {
+ public:
+  PeerStream() {
+    thread_ = std::thread([this] {
+      MUST(cudaSetDevice(1));
+      while (!stop_) {
+        MUST(cuda::MeasureStreamBandwidth(uint64_t{8} << 30, kRuns, kInFlight).status());
+      }
+    });
+    // Until it has its memory and reads.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  ~PeerStream() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  static constexpr int kRuns = 200, kInFlight = 3;  // Chunks of 16 KiB, as decode has.
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+// The ids in `count` stretches that do not follow each other; 0: in no order.
+void BreakUp(std::vector<PageId>& pages, int count, std::mt19937& random) {
+  if (count == 0) return std::shuffle(pages.begin(), pages.end(), random);
+  std::vector<PageId> broken;
+  for (int i = count; i-- > 0;) {
+    broken.insert(broken.end(), pages.begin() + pages.size() * i / count,
+                  pages.begin() + pages.size() * (i + 1) / count);
+  }
+  pages = broken;
+}
+
+struct Variant {
+  int copy_mib = 0;
+  int pieces = 1;
+  int stream = 0;
+};
+
 // `count` prompts of `length` tokens, each on pages of its own.
 struct Load {
   std::vector<TokenId> tokens;
@@ -49,7 +99,7 @@ struct Load {
   int length = 0;
 };
 
-Load MakeLoad(const Bench& bench, int length, int count) {
+Load MakeLoad(const Bench& bench, int length, int count, int pieces) {
   Load load;
   load.length = length;
   load.tokens.resize(length);
@@ -63,10 +113,8 @@ Load MakeLoad(const Bench& bench, int length, int count) {
         WindowPagesFor(length, bench.config.window_keys, std::min(length, bench.options.chunk));
     for (uint32_t p = 0; p < ring; ++p) table.window.push_back(next_window++);
     load.pages.push_back(table);
-    if (bench.options.shuffle) {
-      std::shuffle(table.full.begin(), table.full.end(), random);
-      std::shuffle(table.window.begin(), table.window.end(), random);
-    }
+    BreakUp(table.full, pieces, random);
+    BreakUp(table.window, pieces, random);
     load.push_pages.push_back(table);
   }
   return load;
@@ -103,8 +151,9 @@ void RunLoad(PrefillEngine& engine, const Bench& bench, const Load& load, bool p
   flush();
 }
 
-std::unique_ptr<PrefillEngine> MakeEngine(const Bench& bench) {
+std::unique_ptr<PrefillEngine> MakeEngine(const Bench& bench, int copy_mib) {
   PrefillEngineOptions options = bench.options.engine;
+  options.copy_bytes = std::max(uint64_t{1}, static_cast<uint64_t>(copy_mib) << 20);
   options.max_chunk_tokens = bench.options.chunk;
   options.max_segments = 64;
   auto engine = PrefillEngine::Create(bench.config, bench.weights, options);
@@ -120,28 +169,35 @@ double SecondsOf(PrefillEngine& engine, const Bench& bench, const Load& load, bo
 
 // The same load in place and pushed in turn, so that both see the same clocks, and what the pushes
 // of one run took.
-void MeasurePush(const Bench& bench, PrefillEngine& engine, int length) {
-  const Load load = MakeLoad(bench, length, 1);
+void MeasurePush(const Bench& bench, PrefillEngine& engine, int length, const Variant& variant) {
+  const Load load = MakeLoad(bench, length, 1, variant.pieces);
   for (const bool push : {false, true}) RunLoad(engine, bench, load, push);
   const KvTransferStats before = engine.kv_transfer();
   std::vector<double> in_place, pushed;
   for (int i = 0; i < bench.options.repeats; ++i) {
-    in_place.push_back(SecondsOf(engine, bench, load, false));
+    if (bench.options.in_place) in_place.push_back(SecondsOf(engine, bench, load, false));
     pushed.push_back(SecondsOf(engine, bench, load, true));
   }
   const KvTransferStats after = engine.kv_transfer();
   std::sort(in_place.begin(), in_place.end());
   std::sort(pushed.begin(), pushed.end());
-  const double plain = in_place[in_place.size() / 2], median = pushed[pushed.size() / 2];
+  const double median = pushed[pushed.size() / 2];
   const double runs = bench.options.repeats;
   const double bytes = (after.pushed_bytes - before.pushed_bytes) / runs;
   const double busy = (after.push_seconds - before.push_seconds) / runs;
   const double exposed = (after.exposed_seconds - before.exposed_seconds) / runs;
+  const double copies = (after.push_copies - before.push_copies) / runs;
+  std::printf("%6d tokens, %3d MiB, %d pieces, stream %d: ", length, variant.copy_mib,
+              variant.pieces, variant.stream);
+  if (!in_place.empty()) {
+    const double plain = in_place[in_place.size() / 2];
+    std::printf("in place %9.3f ms, (%+.2f %%) ", plain * 1e3, 100 * (median / plain - 1));
+  }
   std::printf(
-      "%6d tokens: in place %9.3f ms, pushed %9.3f ms (%+.2f %%); %.1f MB in %.3f ms of "
-      "copying, %.0f GB/s; exposed %.3f ms, %.2f %% of prefill\n",
-      length, plain * 1e3, median * 1e3, 100 * (median / plain - 1), bytes * 1e-6, busy * 1e3,
-      bytes / busy * 1e-9, exposed * 1e3, 100 * exposed / median);
+      "pushed %9.3f ms; %.1f MB in %.0f copies and %.3f ms, %.0f GB/s; exposed %.3f ms, "
+      "%.2f %% of prefill\n",
+      median * 1e3, bytes * 1e-6, copies, busy * 1e3, bytes / busy * 1e-9, exposed * 1e3,
+      100 * exposed / median);
   std::fflush(stdout);
 }
 
@@ -163,7 +219,10 @@ BenchOptions ParseOptions(int argc, char** argv) {
     if (name == "--chunk") options.chunk = std::atoi(value.c_str());
     if (name == "--repeats") options.repeats = std::atoi(value.c_str());
     if (name == "--layers") options.layers = std::atoi(value.c_str());
-    if (name == "--shuffle") options.shuffle = value == "1";
+    if (name == "--copy-mib") options.copy_mib = ParseList(value);
+    if (name == "--pieces") options.pieces = ParseList(value);
+    if (name == "--stream") options.streams = ParseList(value);
+    if (name == "--in-place") options.in_place = value == "1";
     if (name == "--push") {
       options.engine.copy_method = value == "engine"   ? KvCopyMethod::kEngine
                                    : value == "kernel" ? KvCopyMethod::kKernel
@@ -203,13 +262,23 @@ void RunBench(const BenchOptions& options) {
                                  bench.config.window_keys});
   bench.arena = std::make_unique<DeviceArray<std::byte>>(bench.layout.total_bytes());
   MakePeerArena(bench);
-  std::unique_ptr<PrefillEngine> engine = MakeEngine(bench);
   std::printf("weights %.1f GB, arena %.1f GB, set up in %.1f s; chunk %d\n",
               bench.weights->size_bytes() * 1e-9, bench.layout.total_bytes() * 1e-9,
               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
               options.chunk);
   std::fflush(stdout);
-  for (const int length : options.lengths) MeasurePush(bench, *engine, length);
+  for (const int copy_mib : options.copy_mib) {
+    const std::unique_ptr<PrefillEngine> engine = MakeEngine(bench, copy_mib);
+    for (const int stream : options.streams) {
+      std::optional<PeerStream> reading;
+      if (stream == 1) reading.emplace();
+      for (const int pieces : options.pieces) {
+        for (const int length : options.lengths) {
+          MeasurePush(bench, *engine, length, {copy_mib, pieces, stream});
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 // logits, tokens and every visible K/V byte; other pages stay as they were. On one GPU, and between
 // two where there are two.
 //
-// Also tests: kernels/cuda/prefill/cuda_prefill_runner.cc, kernels/cuda/prefill/kv_slice_copy.cu
+// Also tests: kernels/cuda/prefill/cuda_prefill_runner.cc, kernels/cuda/prefill/kv_push.cc
+// Also tests: kernels/cuda/prefill/kv_slice_copy.cu
 #include <algorithm>
 #include <set>
 
@@ -21,6 +22,7 @@ constexpr uint32_t kPages = 60;
 struct PushCase {
   KvCopyMethod method = KvCopyMethod::kAuto;
   bool peer = false;  // The arena lies on device 1.
+  uint64_t copy_bytes = kDefaultCopyBytes;
 };
 
 // An arena, and the runner that writes to it.
@@ -44,6 +46,7 @@ Side MakeSide(std::shared_ptr<const PrefillWeights> weights, const PushCase& c, 
   options.max_chunk_tokens = 512;
   options.max_segments = 4;
   options.copy_method = c.method;
+  options.copy_bytes = c.copy_bytes;
   Side side;
   side.rig = MakeRig(SmallConfig(128, false), std::move(weights), options, kPages);
   if (push && c.peer) {
@@ -266,6 +269,13 @@ std::vector<GpuCase> PushCases() {
           absl::StrCat(method == KvCopyMethod::kEngine ? " by copy engine" : " by kernel",
                        peer ? ", two GPUs" : "");
       cases.push_back({"push whole" + suffix, [=] { return CheckChunks(c, {0}); }});
+      // So little gathers to the end else.
+      const PushCase each{method, peer, 1};
+      cases.push_back(
+          {"push whole, each layer alone" + suffix, [=] { return CheckChunks(each, {0}); }});
+      cases.push_back({"push chunks, each layer alone" + suffix, [=] {
+                         return CheckChunks(each, {0, 64, 101, 300, 420});
+                       }});
       cases.push_back({"push chunks" + suffix, [=] {
                          return CheckChunks(c, {0, 64, 101, 300, 420});
                        }});

@@ -68,6 +68,8 @@ class PushingRunner final : public PrefillRunner {
     seen_->chunks.push_back(chunk.sequence_id);
     if (chunk.on_peer_device) {
       transfer_.pushed_bytes += 1000;
+      transfer_.push_copies += 2;
+      transfer_.scattered_bytes += 10;
       transfer_.exposed_seconds += 1;
     }
     if (!chunk.sample) return std::optional<SampledToken>();
@@ -276,6 +278,8 @@ TEST_F(PrefillEngineTest, CountsWhatItsRunnerPushesAndEndsEachSequenceOnce) {
   ASSERT_TRUE(pushed.get().ok());
   engine_.reset();
   EXPECT_EQ(metrics_.kv_pushed_bytes.Value(), 3000);
+  EXPECT_EQ(metrics_.kv_push_copies.Value(), 6);
+  EXPECT_EQ(metrics_.kv_scattered_bytes.Value(), 30);
   EXPECT_EQ(metrics_.kv_exposed_seconds.Collect().histogram.sample_count, 3u);
   EXPECT_EQ(seen.chunks, (std::vector<uint64_t>{1, 1, 2, 2, 2}));
   EXPECT_EQ(seen.ended, (std::vector<uint64_t>{1, 2}));
