@@ -45,17 +45,7 @@ absl::StatusOr<std::unique_ptr<PrefillEngine>> PrefillEngine::Create(
   BATON_PREFILL_CUDA(
       cudaDeviceGetAttribute(&engine->multiprocessors_, cudaDevAttrMultiProcessorCount, device));
   BATON_PREFILL_CUDA(cudaStreamCreateWithFlags(&engine->stream_, cudaStreamNonBlocking));
-  BATON_ASSIGN_OR_RETURN(engine->cublas_library_, CublasLibrary::Load());
-  const CublasLibrary& cublas = engine->cublas_library_;
-  BATON_PREFILL_CUBLAS(cublas.create(&engine->cublas_));
-  BATON_PREFILL_CUBLAS(cublas.set_stream(engine->cublas_, engine->stream_));
-  BATON_ASSIGN_OR_RETURN(engine->cublas_workspace_, DeviceMemory::Allocate(kCublasWorkspaceBytes));
-  BATON_PREFILL_CUBLAS(cublas.set_workspace(engine->cublas_, engine->cublas_workspace_.data(),
-                                            kCublasWorkspaceBytes));
-  BATON_PREFILL_CUBLAS(cublas.set_math_mode(
-      engine->cublas_,
-      static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
-                                CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+  if (!options.pinned) BATON_RETURN_IF_ERROR(engine->LoadCublas());
   BufferLimits limits;
   limits.max_tokens = options.max_chunk_tokens;
   limits.max_segments = options.max_segments;
@@ -63,6 +53,21 @@ absl::StatusOr<std::unique_ptr<PrefillEngine>> PrefillEngine::Create(
   BATON_ASSIGN_OR_RETURN(engine->sampled_,
                          PinnedMemory::Allocate(options.max_segments * sizeof(SampledToken)));
   return engine;
+}
+
+// Takes two seconds and memory of the device: not for pinned products, which do without.
+absl::Status PrefillEngine::LoadCublas() {
+  BATON_ASSIGN_OR_RETURN(cublas_library_, CublasLibrary::Load());
+  const CublasLibrary& cublas = cublas_library_;
+  BATON_PREFILL_CUBLAS(cublas.create(&cublas_));
+  BATON_PREFILL_CUBLAS(cublas.set_stream(cublas_, stream_));
+  BATON_ASSIGN_OR_RETURN(cublas_workspace_, DeviceMemory::Allocate(kCublasWorkspaceBytes));
+  BATON_PREFILL_CUBLAS(
+      cublas.set_workspace(cublas_, cublas_workspace_.data(), kCublasWorkspaceBytes));
+  BATON_PREFILL_CUBLAS(cublas.set_math_mode(
+      cublas_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                         CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+  return absl::OkStatus();
 }
 
 absl::Status PrefillEngine::CheckTarget(const KvTarget& target) const {

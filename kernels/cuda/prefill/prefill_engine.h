@@ -77,6 +77,7 @@ class PrefillEngine {
 
   PrefillEngine(const ModelConfig& config, std::shared_ptr<const PrefillWeights> weights,
                 const PrefillEngineOptions& options);
+  absl::Status LoadCublas();
   absl::Status CheckTarget(const KvTarget& target) const;
   absl::Status MakePusher();
   absl::Status BeginPush(absl::Span<const PrefillSegment> segments, const KvTarget& target,
