@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "common/generation.h"
 #include "kernels/kv/kv_layout.h"
+#include "kernels/models/chunk_cost.h"
 #include "kernels/models/model_config.h"
 
 namespace baton {
@@ -121,6 +122,11 @@ class PrefillRunner {
       results.push_back(*result);
     }
     return results;
+  }
+  // Seconds that a chunk of these stretches, of one prompt each, is expected to take; 0: not known.
+  virtual double EstimateChunkSeconds(absl::Span<const PromptStretch> stretches) const {
+    (void)stretches;
+    return 0;
   }
   // No more chunks of the prompt follow: frees what is kept for it. Unknown ids are ignored.
   virtual void EndSequence(uint64_t sequence_id) { (void)sequence_id; }

@@ -28,8 +28,10 @@ ABSL_FLAG(int, window_keys, 0,
 ABSL_FLAG(
     int, chunk_tokens, 0,
     "longest chunk; a lease with a small ring shortens it; 0 = 512 on the CPU, 8192 on a GPU");
-ABSL_FLAG(uint32_t, pack_tokens, 2048,
-          "waiting prompts join another's last chunk up to so many tokens, on a GPU; 0 = never");
+ABSL_FLAG(
+    uint32_t, pack_tokens, 8192,
+    "on a GPU: waiting prompts may join another's last chunk up to so many tokens, where that "
+    "shortens the waiting of all together; 0 = never");
 ABSL_FLAG(uint32_t, max_waiting, 256, "prompts that may wait");
 ABSL_FLAG(int, max_staged_tokens, 0,
           "longest prompt for a decode worker on another GPU; 0 = the model's longest");

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/log.h"
+#include "services/prefill/chunk_packing.h"
 
 namespace baton {
 namespace {
@@ -223,19 +224,27 @@ PrefillChunk PrefillEngine::NextChunk(const Entry& entry) const {
 // Whole prompts only: a long one would hold up the head's answer for no gain.
 std::vector<std::unique_ptr<PrefillEngine::Entry>> PrefillEngine::TakeRiders(const Entry& head) {
   std::vector<std::unique_ptr<Entry>> riders;
-  const int most = options_.runner->max_packed_prompts();
-  int room = std::min(static_cast<int>(options_.pack_tokens), options_.runner->max_chunk_tokens()) -
-             NextChunkTokens(head);
+  const PackLimits limits{.tokens = std::min(static_cast<int>(options_.pack_tokens),
+                                             options_.runner->max_chunk_tokens()),
+                          .prompts = options_.runner->max_packed_prompts()};
+  if (limits.prompts <= 1 || limits.tokens <= NextChunkTokens(head)) return riders;
   std::lock_guard lock(mutex_);
-  for (auto& candidate : waiting_) {
-    if (static_cast<int>(riders.size()) + 1 >= most) break;
-    if (candidate->cancelled || candidate->job.arena != head.job.arena) continue;
-    StartPrompt(*candidate);
-    const int left = static_cast<int>(candidate->job.prompt.size()) - candidate->begin;
-    if (left > room || NextChunkTokens(*candidate) < left) continue;
-    room -= left;
-    running_.push_back(candidate.get());
-    riders.push_back(std::move(candidate));
+  std::vector<PackCandidate> candidates;
+  for (auto& entry : waiting_) {
+    StartPrompt(*entry);
+    const int left = static_cast<int>(entry->job.prompt.size()) - entry->begin;
+    candidates.push_back({.stretch = {.begin = entry->begin, .tokens = left},
+                          .may_ride = !entry->cancelled && entry->job.arena == head.job.arena &&
+                                      NextChunkTokens(*entry) == left});
+  }
+  const auto chosen =
+      ChooseRiders({.begin = head.begin, .tokens = NextChunkTokens(head)}, candidates, limits,
+                   [this](absl::Span<const PromptStretch> chunk) {
+                     return options_.runner->EstimateChunkSeconds(chunk);
+                   });
+  for (const size_t index : chosen) {
+    running_.push_back(waiting_[index].get());
+    riders.push_back(std::move(waiting_[index]));
   }
   std::erase(waiting_, nullptr);
   return riders;

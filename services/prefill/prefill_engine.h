@@ -1,7 +1,7 @@
-// PrefillEngine: computes prompts into leased pages, one after the other in order of arrival; short
-// ones ride in the last chunk of the one before them, where the runner packs prompts. One
-// owner thread runs the PrefillRunner; between chunks it looks whether the lease was revoked or the
-// call cancelled. It keeps nothing of a prompt once it has answered.
+// PrefillEngine: computes prompts into leased pages, one after the other in order of arrival; where
+// the runner packs prompts, others ride in the last chunk of the one before them if chunk_packing.h
+// says so. One owner thread runs the PrefillRunner; between chunks it looks whether the lease was
+// revoked or the call cancelled. It keeps nothing of a prompt once it has answered.
 //
 // Submit, Revoke, Cancel and ForgetArena may be called from any thread.
 #pragma once
@@ -52,7 +52,7 @@ struct PrefillEngineOptions {
   PrefillMetrics* metrics = nullptr;
   uint32_t vocab_size = 0;
   uint32_t max_waiting = 256;
-  // Waiting prompts of the same arena join another's last chunk while it stays within this many
+  // Waiting prompts of the same arena may join another's last chunk while it stays within this many
   // tokens; 0: none does.
   uint32_t pack_tokens = 0;
   // Test hook: sleeps before each chunk, so that a test can act in the middle of a prompt.

@@ -11,10 +11,10 @@
 #include "common/log.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/prefill/chunk_cost.h"
 #include "kernels/cuda/prefill/device_memory.h"
 #include "kernels/cuda/prefill/prefill_engine.h"
 #include "kernels/kv/model_kv_layout.h"
+#include "kernels/models/chunk_cost.h"
 #include "kernels/models/north_geometry.h"
 
 namespace baton::cuda {
@@ -158,19 +158,19 @@ absl::Status CudaPrefillBenchmark::RunOnce(PrefillEngine& engine, const PromptSe
 double CudaPrefillBenchmark::EstimateSeconds(const PromptSet& prompts) const {
   double seconds = 0;
   for (const std::vector<PrefillSegment>& segments : Chunks(prompts)) {
-    std::vector<prefill::CostSegment> costs;
+    std::vector<PromptStretch> costs;
     for (const PrefillSegment& segment : segments) {
       costs.push_back({segment.begin, static_cast<int64_t>(segment.tokens.size())});
     }
-    seconds += prefill::EstimateChunkSeconds(config_, costs);
+    seconds += EstimateChunkSeconds(config_, costs);
   }
   return seconds;
 }
 
 absl::StatusOr<PrefillMeasurement> CudaPrefillBenchmark::Measure(const PrefillPoint& point) {
   const PromptSet prompts = MakePrompts(point);
-  const prefill::CostSegment whole{.begin = 0, .tokens = point.length};
-  const prefill::ChunkWork work = prefill::CountChunkWork(config_, {&whole, 1});
+  const PromptStretch whole{.begin = 0, .tokens = point.length};
+  const ChunkWork work = CountChunkWork(config_, {&whole, 1});
   PrefillMeasurement measured{
       .seconds_estimated = EstimateSeconds(prompts),
       .tokens = static_cast<uint64_t>(point.length) * static_cast<uint64_t>(point.count),

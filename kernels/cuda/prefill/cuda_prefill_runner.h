@@ -31,6 +31,9 @@ class CudaPrefillRunner : public PrefillRunner {
   absl::StatusOr<std::optional<SampledToken>> RunChunk(const PrefillChunk& chunk) override;
   absl::StatusOr<std::vector<std::optional<SampledToken>>> RunChunks(
       absl::Span<const PrefillChunk> chunks) override;
+  double EstimateChunkSeconds(absl::Span<const PromptStretch> stretches) const override {
+    return engine_->EstimateSeconds(stretches);
+  }
   void EndSequence(uint64_t sequence_id) override;
   KvTransferStats kv_transfer() const override { return engine_->kv_transfer(); }
 

@@ -108,6 +108,11 @@ absl::StatusOr<std::vector<std::optional<SampledToken>>> PrefillEngine::RunSegme
   return results;
 }
 
+double PrefillEngine::EstimateSeconds(absl::Span<const PromptStretch> stretches) const {
+  return EstimateChunkSeconds(config_, stretches,
+                              DeviceRates{}.WithMultiprocessors(multiprocessors_));
+}
+
 absl::StatusOr<std::vector<std::optional<SampledToken>>> PrefillEngine::RunPlan(
     const ChunkPlan& plan, absl::Span<const PrefillSegment> segments, const KvTarget& target,
     bool push) {

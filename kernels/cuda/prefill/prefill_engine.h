@@ -26,6 +26,7 @@
 #include "kernels/cuda/prefill/row_kernels.h"
 #include "kernels/cuda/prefill/stage_timer.h"
 #include "kernels/kv/kv_layout.h"
+#include "kernels/models/chunk_cost.h"
 #include "kernels/models/model_config.h"
 
 namespace baton::prefill {
@@ -63,6 +64,9 @@ class PrefillEngine {
   // Fetches a segment's cached prefix [0, begin) from the arena to the local workspace.
   absl::Status PullPrefix(const KvTarget& arena, const KvTarget& workspace,
                           const PrefillSegment& segment);
+
+  // By the measured rates of an H200 and the multiprocessors that this process has.
+  double EstimateSeconds(absl::Span<const PromptStretch> stretches) const;
 
   const PrefillEngineOptions& options() const { return options_; }
   const ModelConfig& config() const { return config_; }

@@ -84,7 +84,7 @@ class PushingRunner final : public PrefillRunner {
 };
 
 // Waits before each chunk, and takes three prompts at once.
-class PackingRunner final : public PrefillRunner {
+class PackingRunner : public PrefillRunner {
  public:
   PackingRunner(Gate* gate, std::vector<std::vector<int>>* packs) : gate_(gate), packs_(packs) {}
   int max_chunk_tokens() const override { return 64; }
@@ -306,6 +306,38 @@ TEST_F(PrefillEngineTest, WaitingPromptsRideInTheLastChunkOfTheOneBefore) {
   // of their own that has no room, then the rest go together.
   EXPECT_EQ(packs, (std::vector<std::vector<int>>{{64}, {26, 20}, {60}, {10, 9, 8}}));
   EXPECT_EQ(metrics_.packed_prompts.Value(), 3);
+}
+
+// A chunk costs 40 and 1 a token: 20 tokens are worth a ride, 45 are not.
+class CostlyRunner final : public PackingRunner {
+ public:
+  using PackingRunner::PackingRunner;
+  double EstimateChunkSeconds(absl::Span<const PromptStretch> stretches) const override {
+    double seconds = 40;
+    for (const PromptStretch& stretch : stretches) seconds += static_cast<double>(stretch.tokens);
+    return seconds;
+  }
+};
+
+TEST_F(PrefillEngineTest, APromptThatHoldsUpMoreThanItSavesWaits) {
+  std::vector<std::vector<int>> packs;
+  engine_ = std::make_unique<PrefillEngine>(
+      PrefillEngineOptions{.runner = std::make_unique<CostlyRunner>(&gate_, &packs),
+                           .metrics = &metrics_,
+                           .vocab_size = 1000,
+                           .pack_tokens = 64});
+  std::vector<std::future<Result>> results(5);
+  const std::vector<uint32_t> lengths = {9, 10, 20, 12, 45};
+  ASSERT_TRUE(Submit(Job(lengths[0]), &results[0]).ok());
+  ASSERT_TRUE(gate_.WaitChunks(1));
+  for (size_t i = 1; i < 3; ++i) ASSERT_TRUE(Submit(Job(lengths[i]), &results[i]).ok());
+  gate_.Allow(1);
+  ASSERT_TRUE(gate_.WaitChunks(2));
+  for (size_t i = 3; i < 5; ++i) ASSERT_TRUE(Submit(Job(lengths[i]), &results[i]).ok());
+  gate_.Allow(100);
+  for (auto& result : results) EXPECT_TRUE(result.get().ok());
+  engine_.reset();
+  EXPECT_EQ(packs, (std::vector<std::vector<int>>{{9}, {10, 20}, {12}, {45}}));
 }
 
 TEST_F(PrefillEngineTest, ARevokedRiderIsConfirmedAfterItsChunkAndItsHeadIsServed) {

@@ -1,15 +1,15 @@
-#include "kernels/cuda/prefill/chunk_cost.h"
+#include "kernels/models/chunk_cost.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace baton::prefill {
+namespace baton {
 namespace {
 
 // Sum over queries [begin, begin + tokens) of min(position + 1, window); window 0 = no limit.
-double VisibleKeys(const CostSegment& segment, int64_t window) {
-  const double begin = static_cast<double>(segment.begin);
-  const double end = begin + static_cast<double>(segment.tokens);
+double VisibleKeys(const PromptStretch& stretch, int64_t window) {
+  const double begin = static_cast<double>(stretch.begin);
+  const double end = begin + static_cast<double>(stretch.tokens);
   const auto triangle = [](double n) { return n * (n + 1) / 2; };
   if (window <= 0) return triangle(end) - triangle(begin);
   const double limit = static_cast<double>(window);
@@ -28,12 +28,22 @@ double DistinctExperts(const ModelConfig& config, double tokens) {
 
 }  // namespace
 
-ChunkWork CountChunkWork(const ModelConfig& config, absl::Span<const CostSegment> segments) {
+DeviceRates DeviceRates::WithMultiprocessors(int count) const {
+  DeviceRates rates = *this;
+  const double share = double(count) / multiprocessors;
+  rates.matrix_operations_per_second *= share;
+  rates.attention_operations_per_second *= share;
+  rates.multiprocessors = count;
+  return rates;
+}
+
+ChunkWork CountChunkWork(const ModelConfig& config, absl::Span<const PromptStretch> stretches) {
   double tokens = 0;
-  for (const CostSegment& segment : segments) tokens += static_cast<double>(segment.tokens);
+  for (const PromptStretch& stretch : stretches) tokens += static_cast<double>(stretch.tokens);
   const double hidden = config.hidden;
   const double query_width = double(config.query_heads) * config.head_dim;
   const double kv_width = double(config.kv_heads) * config.head_dim;
+  const double distinct_experts = DistinctExperts(config, tokens);
   ChunkWork work;
   for (const LayerConfig& layer : config.layers) {
     double weights = hidden * (2 * query_width + 2 * kv_width);  // Used by every token.
@@ -48,19 +58,19 @@ ChunkWork CountChunkWork(const ModelConfig& config, absl::Span<const CostSegment
       row_bytes += 2.0 * config.experts_per_token * (4 * hidden + 2 * config.expert_width);
     }
     work.matrix_operations += 2 * tokens * (weights + config.experts_per_token * expert_weights);
-    work.weight_bytes += 2 * (weights + DistinctExperts(config, tokens) * expert_weights);
+    work.weight_bytes += 2 * (weights + distinct_experts * expert_weights);
     work.activation_bytes += tokens * row_bytes;
-    for (const CostSegment& segment : segments) {
-      const double keys = VisibleKeys(segment, layer.sliding ? config.window_keys : 0);
+    for (const PromptStretch& stretch : stretches) {
+      const double keys = VisibleKeys(stretch, layer.sliding ? config.window_keys : 0);
       work.attention_operations += 4 * query_width * keys;
     }
   }
   return work;
 }
 
-double EstimateChunkSeconds(const ModelConfig& config, absl::Span<const CostSegment> segments,
+double EstimateChunkSeconds(const ModelConfig& config, absl::Span<const PromptStretch> stretches,
                             const DeviceRates& rates) {
-  const ChunkWork work = CountChunkWork(config, segments);
+  const ChunkWork work = CountChunkWork(config, stretches);
   // The products hide the reading of their weights, or are bound by it.
   const double products = std::max(work.matrix_operations / rates.matrix_operations_per_second,
                                    work.weight_bytes / rates.bytes_per_second);
@@ -69,4 +79,4 @@ double EstimateChunkSeconds(const ModelConfig& config, absl::Span<const CostSegm
          rates.fixed_seconds_per_layer * config.layer_count;
 }
 
-}  // namespace baton::prefill
+}  // namespace baton
