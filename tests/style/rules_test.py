@@ -3,7 +3,9 @@
 
 import os
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import arrow_rules  # noqa: E402
@@ -144,6 +146,14 @@ class Functions(unittest.TestCase):
 
 
 class WholeTree(unittest.TestCase):
+    def test_the_reader_needs_no_git(self):
+        with tempfile.TemporaryDirectory() as root, unittest.mock.patch.dict(os.environ, PATH=""):
+            for name in ("common/a.cc", "build-asan/a.cc", "tests/__pycache__/a.py"):
+                os.makedirs(os.path.join(root, os.path.dirname(name)))
+                with open(os.path.join(root, name), "w", encoding="utf-8") as stream:
+                    stream.write("int x;")
+            self.assertEqual(tidy_test.file_names(root), ["common/a.cc"])
+
     def test_the_reader_sees_this_file(self):
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         self.assertIn("tests/style/rules_test.py", tidy_test.read_tree(root))

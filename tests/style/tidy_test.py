@@ -5,6 +5,7 @@ Usage: tidy_test.py [ROOT]. Exit status 1 if there is any. The rules are in file
 """
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -18,12 +19,12 @@ DATA = ("tests/fixtures/", "deploy/models/")
 
 
 def file_names(root):
-    listing = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-                             capture_output=True, check=False)
-    if listing.returncode == 0:
+    names = []
+    if shutil.which("git"):
+        listing = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+                                 capture_output=True, check=False)
         names = listing.stdout.decode().split("\0")
-    else:  # A source archive without git: everything but build trees.
-        names = []
+    if not any(names):  # A source archive, or no git here: everything but build trees.
         for folder, folders, here in os.walk(root):
             folders[:] = [name for name in folders if not name.startswith(("build", ".git", "__pycache__"))]
             names += [os.path.relpath(os.path.join(folder, name), root) for name in here]
