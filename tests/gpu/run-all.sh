@@ -95,7 +95,7 @@ step failures 120 env BATON_TEST_BACKEND=cuda "$bin/system_failure"
 step one-gpu 120 python3 "$root/tests/gpu/serve_local.py" one-gpu "$bin" "$logs" --model="$nano" --tokens=3000
 if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
   step two-gpu 120 python3 "$root/tests/gpu/serve_local.py" two-gpu "$bin" "$logs" --model="$nano" --tokens=3000
-  step bench-push 120 "$bin/push_bench" --push auto
+  step bench-push 120 "$bin/push_bench" --pieces 1,8,0
 fi
 step bench-decode-nano 60 "$bin/baton" bench decode --model="$nano" --context=512
 step bench-decode 200 "$bin/baton" bench decode --batch=1,8,32 --baseline

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
@@ -9,11 +10,6 @@
 
 namespace baton::prefill {
 namespace {
-
-// Up to so many two-dimensional copies for the layers that travel together the copy engine is
-// faster than a kernel that has to wait for multiprocessors: on two H200s a copy took 2.8 us, a
-// layer of 10.6 MB 92 us by kernel.
-constexpr size_t kEngineRuns = 16;
 
 std::byte* SliceOf(const KvTarget& target, int layer, PageId page) {
   return static_cast<std::byte*>(target.base) + target.layout->TileOffset(layer, page, 0, 0);
@@ -128,23 +124,28 @@ absl::Status KvPusher::Begin(const KvTarget& local, const KvTarget& remote,
       all.insert(all.end(), runs.begin(), runs.end());
     }
   }
-  BATON_RETURN_IF_ERROR(Upload());
+  BATON_RETURN_IF_ERROR(Upload(*local.layout, options_.copy_bytes));
   PlanLayers();
   return absl::OkStatus();
 }
 
-absl::Status KvPusher::Upload() {
+absl::Status KvPusher::Upload(const KvLayout& layout, uint64_t gathered_bytes) {
   std::vector<PagePair> pairs;
   uint64_t offsets[kKvGroupCount] = {};
   for (int group = 0; group < kKvGroupCount; ++group) {
     GroupPages& pages = groups_[group];
-    pages.by_kernel = options_.method == KvCopyMethod::kKernel ||
-                      (options_.method == KvCopyMethod::kAuto && pages.runs.size() > kEngineRuns);
     offsets[group] = pairs.size();
     for (const PageRun& run : pages.runs) {
       for (uint32_t i = 0; i < run.count; ++i) pairs.push_back({run.from + i, run.to + i});
     }
     pages.pair_count = static_cast<int>(pairs.size() - offsets[group]);
+    pages.by_kernel =
+        options_.method == KvCopyMethod::kKernel ||
+        (options_.method == KvCopyMethod::kAuto &&
+         !EngineIsFaster({.run_count = pages.runs.size(),
+                          .layer_count = static_cast<int>(layout.groups[group].layer_count),
+                          .layer_bytes = pages.pair_count * layout.layer_bytes()},
+                         gathered_bytes));
   }
   const uint64_t bytes = pairs.size() * sizeof(PagePair);
   if (bytes > staging_.size_bytes()) {
@@ -266,7 +267,8 @@ absl::Status KvPusher::PullPrefix(const KvTarget& remote, const KvTarget& local,
         PlanPageRuns(PagesOf(*segment.remote, group), PagesOf(*segment.local, group), first, last);
     BATON_RETURN_IF_ERROR(CheckRuns(groups_[group].runs, local.layout->groups[group]));
   }
-  BATON_RETURN_IF_ERROR(Upload());
+  // All layers travel together.
+  BATON_RETURN_IF_ERROR(Upload(*local.layout, std::numeric_limits<uint64_t>::max()));
   const std::vector<uint8_t>& layer_group = local.layout->layer_group;
   for (uint8_t group = 0; group < kKvGroupCount; ++group) {
     const auto first = std::find(layer_group.begin(), layer_group.end(), group);

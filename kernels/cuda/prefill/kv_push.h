@@ -27,7 +27,7 @@ struct KvTarget {
   const KvLayout* layout = nullptr;
 };
 
-// How slices travel. kAuto: by the copy engine if the pages form few runs, else by a kernel.
+// How slices travel. kAuto: by the copy engine where its copies are long enough, else by a kernel.
 enum class KvCopyMethod { kAuto, kEngine, kKernel };
 
 // Layers gather until they have so many bytes: each command costs some microseconds. On two H200s,
@@ -93,7 +93,9 @@ class KvPusher {
   };
 
   explicit KvPusher(const KvPusherOptions& options) : options_(options) {}
-  absl::Status Upload();
+  // Decides what copies each group's pages, where layers gather up to so many bytes, and uploads
+  // the pages of the kernel's copies.
+  absl::Status Upload(const KvLayout& layout, uint64_t gathered_bytes);
   absl::Status CountEngineSeconds();
   void PlanLayers();
   absl::Status PushRun(LayerRun layers, cudaStream_t compute);

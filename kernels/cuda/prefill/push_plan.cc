@@ -1,9 +1,15 @@
 #include "kernels/cuda/prefill/push_plan.h"
 
 #include <algorithm>
-#include <cstddef>
 
 namespace baton::prefill {
+namespace {
+
+// On two H200s a command costs 2.5 us, after which 380 GB/s flow; a kernel, which waits for
+// multiprocessors under compute, reached 115 GB/s. The two meet at copies of 0.41 MB.
+constexpr uint64_t kLeastEngineBytes = uint64_t{512} << 10;
+
+}  // namespace
 
 std::vector<PageRun> PlanPageRuns(const std::vector<PageId>& from, const std::vector<PageId>& to,
                                   int first, int last) {
@@ -46,6 +52,12 @@ std::vector<std::vector<LayerRun>> PlanLayerRuns(
     }
   }
   return due;
+}
+
+bool EngineIsFaster(const GroupBytes& group, uint64_t least_bytes) {
+  const uint64_t all = group.layer_count * group.layer_bytes;
+  const uint64_t together = std::min(all, std::max(least_bytes, group.layer_bytes));
+  return group.run_count * kLeastEngineBytes <= together || group.run_count == 1;
 }
 
 }  // namespace baton::prefill

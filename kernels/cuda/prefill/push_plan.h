@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -43,5 +44,15 @@ struct LayerRun {
 std::vector<std::vector<LayerRun>> PlanLayerRuns(
     const std::vector<uint8_t>& layer_group, const std::array<uint64_t, kKvGroupCount>& layer_bytes,
     uint64_t least_bytes);
+
+// Whether a copy engine moves a group's pages sooner than a kernel: where they form `run_count`
+// runs, layers gather until they have `least_bytes`, and the group has `layer_count` layers of
+// `layer_bytes` in this chunk.
+struct GroupBytes {
+  size_t run_count = 0;
+  int layer_count = 0;
+  uint64_t layer_bytes = 0;
+};
+bool EngineIsFaster(const GroupBytes& group, uint64_t least_bytes);
 
 }  // namespace baton::prefill

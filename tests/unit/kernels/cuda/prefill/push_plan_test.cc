@@ -64,6 +64,23 @@ TEST(PushPlan, AGroupWithoutBytesPushesNothing) {
               ElementsAre(ElementsAre(LayerRun{0, 1}), IsEmpty(), ElementsAre(LayerRun{2, 1})));
 }
 
+TEST(PushPlan, TheCopyEngineTakesPagesInPiecesIfLayersGather) {
+  constexpr uint64_t kMib = uint64_t{1} << 20;
+  const auto engine = [&](size_t runs, uint64_t layer_mib, uint64_t least_mib) {
+    return EngineIsFaster({.run_count = runs, .layer_count = 13, .layer_bytes = layer_mib * kMib},
+                          least_mib * kMib);
+  };
+  EXPECT_TRUE(engine(32, 16, 0));
+  EXPECT_FALSE(engine(33, 16, 0));
+  EXPECT_TRUE(engine(128, 16, 64));
+  EXPECT_FALSE(engine(129, 16, 64));
+  // There is no more to gather than the group has.
+  EXPECT_TRUE(engine(26, 1, 64));
+  EXPECT_FALSE(engine(27, 1, 64));
+  // A tiny prompt is one copy.
+  EXPECT_TRUE(EngineIsFaster({.run_count = 1, .layer_count = 1, .layer_bytes = 1024}, 64 * kMib));
+}
+
 TEST(PushPlan, EveryLayerTravelsOnceAfterItIsWritten) {
   std::vector<uint8_t> group;
   for (int layer = 0; layer < 49; ++layer) group.push_back(layer % 4 == 0 ? 0 : 1);
