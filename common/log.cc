@@ -20,7 +20,7 @@ std::string Escaped(char c) {
 
 }  // namespace
 
-std::string Quoted(std::string_view text) {
+std::string LogText(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += Escaped(c);
   return quoted + '"';
@@ -40,7 +40,7 @@ void InitLogging(std::string_view role, std::string_view level) {
     spdlog::warn(
         "msg=\"unknown log level, using info\" wanted=\"trace|debug|info|warn|error|off\" "
         "found={}",
-        Quoted(name));
+        LogText(name));
   }
 }
 

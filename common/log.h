@@ -15,6 +15,6 @@ void InitLogging(std::string_view role, std::string_view level);
 
 // `text` as the value of one field: in quotes; quotes, backslashes and control characters escaped,
 // so that text from elsewhere cannot end the field or the line.
-std::string Quoted(std::string_view text);
+std::string LogText(std::string_view text);
 
 }  // namespace baton

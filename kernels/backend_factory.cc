@@ -58,7 +58,7 @@ std::string ResolveAuto(const BackendOptions& options) {
     spdlog::info("msg=\"backend\" kind=cuda");
     return "cuda";
   }
-  spdlog::info("msg=\"backend\" kind=cpu because={}", Quoted(std::string(cuda.message())));
+  spdlog::info("msg=\"backend\" kind=cpu because={}", LogText(std::string(cuda.message())));
   return "cpu";
 }
 

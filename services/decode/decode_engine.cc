@@ -211,7 +211,7 @@ void DecodeEngine::PublishRow(const RowResult& result) {
 
 // A step failed: its requests fail, the others and the worker go on unless the device is lost.
 void DecodeEngine::FailBatch(const absl::Status& status) {
-  spdlog::error("msg=\"decode step failed\" error={}", Quoted(status.ToString()));
+  spdlog::error("msg=\"decode step failed\" error={}", LogText(status.ToString()));
   const absl::Status reset = batch_.Reset();
   std::vector<SequenceId> running;
   for (const auto& [id, sequence] : sequences_) {
@@ -225,7 +225,7 @@ void DecodeEngine::FailBatch(const absl::Status& status) {
 }
 
 void DecodeEngine::LoseDevice(const absl::Status& status) {
-  spdlog::critical("msg=\"device lost\" error={}", Quoted(status.ToString()));
+  spdlog::critical("msg=\"device lost\" error={}", LogText(status.ToString()));
   device_lost_ = true;
   FailEverything(absl::UnavailableError("the device is lost"));
 }

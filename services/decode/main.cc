@@ -288,6 +288,6 @@ int main(int argc, char** argv) {
   auto process = std::make_unique<baton::DecodeProcess>();
   const absl::Status status = baton::Serve(*process, signal);
   if (status.ok()) return 0;
-  spdlog::critical("msg=\"cannot serve\" error={}", baton::Quoted(status.ToString()));
+  spdlog::critical("msg=\"cannot serve\" error={}", baton::LogText(status.ToString()));
   return 1;
 }

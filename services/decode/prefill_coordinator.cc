@@ -66,7 +66,7 @@ void PrefillCoordinator::OnAttached(const std::string& address,
     peer.state = PeerState::kDetached;
     options_.metrics->attach_failures.Increment();
     spdlog::warn("msg=\"attach failed\" prefill={} error={}", address,
-                 Quoted(answer.status().ToString()));
+                 LogText(answer.status().ToString()));
   } else {
     peer.state = PeerState::kAttached;
     peer.incarnation = answer->incarnation;
@@ -170,7 +170,7 @@ void PrefillCoordinator::Fail(AttemptMap::iterator it, const absl::Status& statu
   options_.metrics->handover_failures.Increment();
   spdlog::warn("msg=\"hand-over failed\" request_id={} prefill={} lease={} error={}",
                attempt.call.request_id, attempt.address, attempt.call.lease.lease_id,
-               Quoted(status.ToString()));
+               LogText(status.ToString()));
   if (absl::IsNotFound(status)) peers_[attempt.address].state = PeerState::kDetached;
   Revoke(attempt, std::chrono::steady_clock::now());
   PrefillOutcome outcome{.sequence_id = it->first, .answer = status};

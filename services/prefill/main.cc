@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<PrefillRunner>> MakeRunner(Backend& backend) {
                          absl::IsResourceExhausted(runner.status());
     if (!smaller) return runner;
     spdlog::warn("msg=\"no memory for the chunk: halving it\" chunk_tokens={} error={}",
-                 options.max_chunk_tokens, Quoted(runner.status().ToString()));
+                 options.max_chunk_tokens, LogText(runner.status().ToString()));
     options.max_chunk_tokens /= 2;
   }
 }
@@ -183,6 +183,6 @@ int main(int argc, char** argv) {
   auto process = std::make_unique<baton::PrefillProcess>();
   const absl::Status status = baton::Serve(*process, signal);
   if (status.ok()) return 0;
-  spdlog::critical("msg=\"cannot serve\" error={}", baton::Quoted(status.ToString()));
+  spdlog::critical("msg=\"cannot serve\" error={}", baton::LogText(status.ToString()));
   return 1;
 }

@@ -95,7 +95,7 @@ grpc::ServerUnaryReactor* PrefillService::AttachArena(grpc::CallbackServerContex
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   attacher_.Post([this, reactor, request, response] {
     const absl::Status status = Attach(*request, response);
-    if (!status.ok()) spdlog::warn("msg=\"attach refused\" error={}", Quoted(status.ToString()));
+    if (!status.ok()) spdlog::warn("msg=\"attach refused\" error={}", LogText(status.ToString()));
     reactor->Finish(ToGrpcStatus(status));
   });
   return reactor;

@@ -235,7 +235,7 @@ void GenerateCall::OnAttemptEnd(const absl::Status& status) {
   const absl::Status error = WorkerError(status, route_.decode, cancelled_);
   if (!MayRetry(error)) return End(error);
   spdlog::warn("msg=\"trying another decode worker\" request_id={} decode={} error={}", request_id_,
-               route_.decode, Quoted(error.ToString()));
+               route_.decode, LogText(error.ToString()));
   last_error_ = error;
   StartAttempt();
 }
@@ -256,7 +256,7 @@ void GenerateCall::End(absl::Status status) {
       "msg=\"request done\" request_id={} code={} decode={} attempts={} prompt_tokens={} "
       "completion_tokens={} ms={:.1f} error={}",
       request_id_, code, route_.decode, tried_.size(), plan_.prompt.size(), token_count_,
-      elapsed.count() * 1e3, Quoted(std::string(status.message())));
+      elapsed.count() * 1e3, LogText(std::string(status.message())));
   Finish(ToGrpcStatus(status));
 }
 

@@ -119,7 +119,7 @@ void WorkerWatch::OnStreamEnd(const std::string& address, const std::string& rea
   std::lock_guard lock(mutex_);
   Worker& worker = workers_[address];
   if (worker.pause.count() == 0) {
-    spdlog::warn("msg=\"worker lost\" worker={} reason={}", address, Quoted(reason));
+    spdlog::warn("msg=\"worker lost\" worker={} reason={}", address, LogText(reason));
   }
   worker.pause = std::clamp(worker.pause * 2, kFirstPause, kLongestPause);
   worker.next_try = Clock::now() + worker.pause;

@@ -17,9 +17,9 @@ TEST(LogTest, LinesCarryRoleAndFields) {
 }
 
 TEST(LogTest, QuotedTextStaysOneFieldOnOneLine) {
-  EXPECT_EQ(Quoted("plain, \xc3\xa9"), "\"plain, \xc3\xa9\"");
-  EXPECT_EQ(Quoted("found \"x\""), R"("found \"x\"")");
-  EXPECT_EQ(Quoted("a\\b\nlevel=error\t\x01\x7f"), R"("a\\b\nlevel=error\t\x01\x7f")");
+  EXPECT_EQ(LogText("plain, \xc3\xa9"), "\"plain, \xc3\xa9\"");
+  EXPECT_EQ(LogText("found \"x\""), R"("found \"x\"")");
+  EXPECT_EQ(LogText("a\\b\nlevel=error\t\x01\x7f"), R"("a\\b\nlevel=error\t\x01\x7f")");
 }
 
 TEST(LogTest, UnknownLevelIsSaidAndTreatedAsInfo) {
