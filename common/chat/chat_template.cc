@@ -12,6 +12,7 @@
 #include "common/chat/template_parser.h"
 #include "common/chat/value_json.h"
 #include "common/check.h"
+#include "common/json_nesting.h"
 #include "nlohmann/json.hpp"
 
 namespace baton {
@@ -36,6 +37,7 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
 // The template that tokenizer_config.json carries.
 absl::StatusOr<std::string> TemplateFromConfig(const std::filesystem::path& path) {
   BATON_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  BATON_RETURN_IF_ERROR(CheckJsonNesting(text, path.string()));
   const nlohmann::json config = nlohmann::json::parse(text, nullptr, false);
   if (!config.is_object()) {
     return absl::InvalidArgumentError(Concat(path.string(), ": wanted a JSON object"));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/check.h"
+#include "common/json_nesting.h"
 #include "common/text/absl_view.h"
 
 namespace baton {
@@ -119,6 +120,7 @@ absl::StatusOr<nlohmann::json> ReadJsonFile(const std::string& path, int64_t max
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": wanted ", byte_count, " bytes, found ", file.gcount()));
   }
+  BATON_RETURN_IF_ERROR(CheckJsonNesting(text, path));
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& parse_error) {

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "common/json_nesting.h"
 #include "kernels/models/quoted.h"
 
 namespace baton {
@@ -36,6 +38,7 @@ absl::StatusOr<JsonObject> JsonObject::Parse(std::string_view text, std::string 
   if (text.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": holds a zero byte"));
   }
+  BATON_RETURN_IF_ERROR(CheckJsonNesting(text, name));
   std::vector<std::set<std::string>> open_objects;
   std::string twice;
   const auto note_keys = [&](int, Json::parse_event_t event, Json& parsed) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "common/json_nesting.h"
 #include "nlohmann/json.hpp"
 
 namespace baton {
@@ -14,6 +15,7 @@ namespace {
 using ConfigJson = nlohmann::json;
 
 absl::StatusOr<ConfigJson> ParseObject(const std::string& text, const char* file) {
+  BATON_RETURN_IF_ERROR(CheckJsonNesting(text, file));
   ConfigJson json = ConfigJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": wanted a JSON object"));

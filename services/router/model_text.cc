@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "common/json_nesting.h"
 #include "nlohmann/json.hpp"
 
 namespace baton {
@@ -13,6 +14,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 absl::StatusOr<OrderedJson> ParseJson(const std::string& text, const char* field,
                                       OrderedJson::value_t wanted) {
+  BATON_RETURN_IF_ERROR(CheckJsonNesting(text, field));
   OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.type() != wanted) {
     return absl::InvalidArgumentError(absl::StrCat(

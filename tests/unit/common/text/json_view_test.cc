@@ -57,6 +57,9 @@ TEST(ReadJsonFileTest, SaysWhatIsWrongWithTheFile) {
               HasSubstr("column 10"));
   EXPECT_THAT(std::string(ReadJsonFile(dir.path() + "/good.json", 2).status().message()),
               HasSubstr("wanted at most 2 bytes, found 3"));
+  dir.Write("deep.json", std::string(200, '[') + std::string(200, ']'));
+  EXPECT_THAT(std::string(ReadJsonFile(dir.path() + "/deep.json", 1000).status().message()),
+              HasSubstr("deep.json: wanted JSON of at most 100 levels"));
   EXPECT_EQ(*ReadJsonFile(dir.path() + "/good.json", 3), nlohmann::json::array({1}));
 }
 

@@ -129,6 +129,9 @@ TEST(JsonObject, RefusesWhatIsNoObject) {
         std::string("{\"a\": 1e999}"), std::string("{\"\xff\": 1}"), std::string("{}\0", 3)}) {
     EXPECT_FALSE(JsonObject::Parse(text, "f.json", 1000).ok()) << text;
   }
+  const std::string deep = "{\"a\": " + std::string(200, '[') + std::string(200, ']') + "}";
+  EXPECT_THAT(std::string(JsonObject::Parse(deep, "f.json", 1000).status().message()),
+              HasSubstr("f.json: wanted JSON of at most 100 levels"));
   EXPECT_THAT(std::string(JsonObject::Parse("{}   ", "f.json", 4).status().message()),
               HasSubstr("want at most 4 bytes, found 5"));
 }

@@ -32,6 +32,8 @@ TEST(ModelFactsTest, ErrorsNameFileAndKey) {
   EXPECT_THAT(ParseModelFacts("[]", "").status().message(), HasSubstr("config.json"));
   EXPECT_THAT(ParseModelFacts("{}", "").status().message(), HasSubstr("vocab_size"));
   EXPECT_THAT(ParseModelFacts(R"({"vocab_size": -1})", "").status().message(), HasSubstr("-1"));
+  EXPECT_THAT(ParseModelFacts(std::string(200, '['), "").status().message(),
+              HasSubstr("config.json: wanted JSON of at most 100 levels"));
   EXPECT_TRUE(absl::IsNotFound(LoadModelFacts("/nowhere").status()));
 }
 

@@ -41,6 +41,19 @@ TEST_F(ModelTextTest, ToolsAndVariablesReachTheTemplate) {
   EXPECT_THAT(*rendered, testing::EndsWith("<|END_THINKING|>"));
 }
 
+// Walking such a value would use up the stack.
+TEST_F(ModelTextTest, JsonThatNestsDeeplyIsRefused) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  const std::string messages = R"([{"role": "user", "content": "Hi"}])";
+  const std::string wanted = "wanted JSON of at most 100 levels";
+  EXPECT_THAT(Refusal({.messages_json = R"([{"role": "user", "content": )" + deep + "}]"}),
+              HasSubstr("chat.messages_json: " + wanted));
+  EXPECT_THAT(Refusal({.messages_json = messages, .tools_json = deep}),
+              HasSubstr("chat.tools_json: " + wanted));
+  EXPECT_THAT(Refusal({.messages_json = messages, .template_kwargs_json = "{\"a\": " + deep + "}"}),
+              HasSubstr("chat.template_kwargs_json: " + wanted));
+}
+
 TEST_F(ModelTextTest, JsonOfTheWrongShapeIsRefused) {
   EXPECT_THAT(Refusal({.messages_json = "{"}), HasSubstr("not JSON"));
   EXPECT_THAT(Refusal({.messages_json = "{}"}), HasSubstr("wanted a JSON array, found object"));
