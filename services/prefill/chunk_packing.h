@@ -24,10 +24,10 @@ struct PackLimits {
 // Seconds that a chunk of these stretches takes; 0: not known.
 using ChunkSeconds = std::function<double(absl::Span<const PromptStretch>)>;
 
-// Indexes of `waiting`, in order, that join the chunk of `head`. What fits joins as long as that
-// makes the sum of all prompts' waiting times smaller: those of the chunk, and those that wait
-// before it, wait longer, and the joining one and all behind it wait less. Where seconds are not
-// known, all that fits joins.
+// Indexes of `waiting`, in order, that join the chunk of `head`. Asked shortest first, what fits
+// joins if that makes the sum of all prompts' waiting times smaller: those of the chunk, and those
+// that wait before it, wait longer, and the joining one and all behind it wait less. Where seconds
+// are not known, what fits joins in order of arrival.
 std::vector<size_t> ChooseRiders(const PromptStretch& head, absl::Span<const PackCandidate> waiting,
                                  const PackLimits& limits, const ChunkSeconds& seconds);
 

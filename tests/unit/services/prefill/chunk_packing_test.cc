@@ -49,6 +49,12 @@ TEST(ChunkPacking, JoinsWhereItSavesMoreThanItHoldsUp) {
   EXPECT_THAT(ChooseRiders({.tokens = 30}, Waiting({11}), {1000, 8}, Linear), IsEmpty());
 }
 
+TEST(ChunkPacking, OfSeveralTheShortestAreAskedFirst) {
+  // There is room for two: in order of arrival the 9 tokens would be one of them.
+  EXPECT_THAT(ChooseRiders({.tokens = 30}, Waiting({9, 2, 3}), {1000, 3}, Linear),
+              ElementsAre(1, 2));
+}
+
 TEST(ChunkPacking, ALongQueueBehindItLetsMoreJoin) {
   // 25 tokens hold up one prompt; three gain 10 each.
   EXPECT_THAT(ChooseRiders({.tokens = 30}, Waiting({25, 900, 900}), {60, 8}, Linear),
@@ -115,7 +121,7 @@ TEST(ChunkPacking, NeverMakesAllWaitLongerAndIsNearTheBestChoice) {
     best_total += best;
     alone_total += alone;
   }
-  EXPECT_LE(chosen_total, 1.03 * best_total);
+  EXPECT_LE(chosen_total, 1.01 * best_total);
   EXPECT_LE(chosen_total, 0.9 * alone_total);
 }
 
