@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct ParityCase {
   std::string model_dir;
   std::string oracle;
 };
+
+// For the list of tests, which otherwise shows the struct's bytes.
+void PrintTo(const ParityCase& parity_case, std::ostream* out) { *out << parity_case.name; }
 
 class OracleParity : public testing::TestWithParam<ParityCase> {
  protected:
