@@ -2,6 +2,7 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_format.h"
@@ -21,9 +22,14 @@ std::string Escaped(char c) {
 }  // namespace
 
 std::string LogText(std::string_view text) {
+  size_t shown = std::min(text.size(), kMaxLogTextBytes);
+  const auto continues = [&](size_t i) {
+    return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+  };
+  while (shown < text.size() && shown > 0 && continues(shown)) --shown;
   std::string quoted = "\"";
-  for (const char c : text) quoted += Escaped(c);
-  return quoted + '"';
+  for (const char c : text.substr(0, shown)) quoted += Escaped(c);
+  return quoted + (shown < text.size() ? "…\"" : "\"");
 }
 
 void InitLogging(std::string_view role, std::string_view level) {

@@ -4,6 +4,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,8 @@ namespace baton {
 void InitLogging(std::string_view role, std::string_view level);
 
 // `text` as the value of one field: in quotes; quotes, backslashes and control characters escaped,
-// so that text from elsewhere cannot end the field or the line.
+// so that text from elsewhere cannot end the field or the line. Cut after kMaxLogTextBytes.
+inline constexpr size_t kMaxLogTextBytes = 1000;
 std::string LogText(std::string_view text);
 
 }  // namespace baton

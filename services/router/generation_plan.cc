@@ -11,6 +11,7 @@ namespace baton {
 namespace {
 
 constexpr size_t kMaxRequestIdBytes = 128;
+constexpr size_t kMaxShownBytes = 200;  // Of a wrong model name.
 constexpr int kMaxClientStopIds = 8;
 constexpr size_t kMaxStopIdCount = 16;  // Of the decode worker.
 
@@ -115,8 +116,8 @@ absl::StatusOr<GenerationPlan> PlanGeneration(const v1::GenerateRequest& request
                                               const PlanLimits& limits) {
   BATON_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   if (!request.model().empty() && request.model() != limits.model_name) {
-    return absl::NotFoundError(
-        absl::StrCat("model: wanted \"", limits.model_name, "\", found \"", request.model(), "\""));
+    return absl::NotFoundError(absl::StrCat("model: wanted \"", limits.model_name, "\", found \"",
+                                            request.model().substr(0, kMaxShownBytes), "\""));
   }
   GenerationPlan plan{.return_logprobs = request.return_logprobs(),
                       .skip_special_tokens = request.skip_special_tokens()};

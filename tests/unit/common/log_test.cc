@@ -22,6 +22,14 @@ TEST(LogTest, QuotedTextStaysOneFieldOnOneLine) {
   EXPECT_EQ(LogText("a\\b\nlevel=error\t\x01\x7f"), R"("a\\b\nlevel=error\t\x01\x7f")");
 }
 
+TEST(LogTest, LongTextIsCutBetweenCharacters) {
+  const std::string fits(kMaxLogTextBytes, 'x');
+  EXPECT_EQ(LogText(fits), "\"" + fits + "\"");
+  EXPECT_EQ(LogText(fits + "y"), "\"" + fits + "…\"");
+  const std::string before = fits.substr(1);
+  EXPECT_EQ(LogText(before + "\xc3\xa9"), "\"" + before + "…\"");
+}
+
 TEST(LogTest, UnknownLevelIsSaidAndTreatedAsInfo) {
   testing::internal::CaptureStderr();
   InitLogging("router", "loud");

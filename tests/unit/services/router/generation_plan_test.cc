@@ -94,6 +94,8 @@ TEST_F(GenerationPlanTest, AnotherModelIsNotFound) {
   EXPECT_TRUE(Plan(request).ok());
   request.set_model("mini");
   EXPECT_TRUE(absl::IsNotFound(Plan(request).status()));
+  request.set_model(std::string(100000, 'x'));
+  EXPECT_LT(Plan(request).status().message().size(), 300u);
 }
 
 }  // namespace
