@@ -313,6 +313,13 @@ std::string CallOnce(const std::string& address, const std::string& method,
   const bool written = wait();
   call->Read(&answer, nullptr);
   const bool read = wait();
+  grpc::Status status;
+  context.TryCancel();  // A stream would wait for more requests.
+  call->Finish(&status, nullptr);
+  wait();
+  queue.Shutdown();
+  while (wait()) {
+  }
   grpc::Slice bytes;
   if (!started || !written || !read || !answer.DumpToSingleSlice(&bytes).ok()) return "";
   return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};

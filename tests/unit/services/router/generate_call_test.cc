@@ -84,8 +84,10 @@ TEST_F(GenerateCallTest, StreamsTextWithIdSeedAndUsage) {
 // The line that the router logs for a request with this id, which it refuses.
 class GenerateCallLogTest : public GenerateCallTest {
  protected:
+  // Before any thread logs.
+  static void SetUpTestSuite() { InitLogging("router", "info"); }
+
   std::string Refusal(const std::string& request_id) {
-    InitLogging("router", "info");
     grpc::ClientContext context;
     request_.set_request_id(request_id);
     request_.set_model("none\nlevel=error \"x\"");
