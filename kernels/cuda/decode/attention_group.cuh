@@ -1,14 +1,14 @@
 // Attention, by warps of its own, beside the experts' stream. Each worker has at most one (kv head,
-// split) of a row.
+// split) of a row: an item, the work of a pair of warps. Items go to the pairs in turn, so that
+// those of several rows are computed side by side and nothing is ever waited for but pages.
 //
-// Page by page: its keys, then its values. A warp scores 16 of the page's 64 keys: S [heads, keys]
-// = Q K^T with the group's query heads as rows of the matrix instruction (8 of 16 used). The
-// probabilities meet in shared memory, and a warp adds up 32 of the 128 dimensions over all keys:
-// O [heads, dims] += P V. Keys before the row's own position come from pages through the ring; the
-// step's own key and value come from the QKV task's buffer and are added by AttentionMerge.
-//
-// The loops stay rolled: code that runs once a layer comes from L2, which is slower than what
-// unrolling saves.
+// Page by page: its keys, then its values. Scores and outputs are computed transposed, so that the
+// matrix instruction's 16 rows are all used: S^T [keys, heads] = K Q^T, then, with the softmax
+// in registers, O^T [dims, heads] += V^T P^T. Both warps of a pair compute all scores, each half of
+// the dimensions: to exchange scores would cost more, and outputs of all dimensions would leave too
+// few registers to have several matrices on their way. Keys before the row's own position come from
+// pages through the ring; the step's own key and value come from the QKV task's buffer and are
+// added by AttentionMerge.
 #pragma once
 
 #include "kernels/cuda/decode/routing.cuh"
@@ -17,99 +17,71 @@ namespace baton::cuda {
 
 inline constexpr float kLowest = -1e30f;  // Maximum of nothing; finite, so that differences are.
 inline constexpr float kLog2e = 1.4426950408889634f;
-inline constexpr int kKeyBlocks = 64 / kAttentionWarps / 8;        // A warp's keys of a page, by 8.
-inline constexpr int kDimBlocks = kHeadDim / kAttentionWarps / 8;  // A warp's dimensions, by 8.
+inline constexpr int kPageKeys = 64;
+inline constexpr int kPairs = kAttentionWarps / kPairWarps;
+inline constexpr int kKeyTiles = kPageKeys / 16, kDimTiles = kHeadDim / kPairWarps / 16;
+inline constexpr int kTokenBytes = 2 * kHeadDim;  // Of a key or value in a page's tile.
+inline constexpr int kHeadSteps = kHeadDim / 16;
 
-// The attention warps' end of the pages' ring.
+// A warp's end of the pages' ring: it takes the tiles of its own items and skips the others'.
 struct PageRing {
   const AttentionGroup& c;
-  RingPlace next{};
 
-  __device__ uint32_t Acquire() const {
-    c.Wait(c.misc.pages.full[next.slot], next.phase, kWaitRing);
-    return SmemAddress(c.smem.page_slot(next.slot));
+  __device__ PageCursor& At() const { return c.misc.page_cursors[c.warp]; }
+  // The warp may be so far ahead of others that the slot's barrier is at the phase of an earlier
+  // tile, whose parity says nothing: the tile must have been asked for.
+  __device__ bool Arrived() const {
+    const PageCursor& at = At();
+    const uint32_t issued = *const_cast<const volatile uint32_t*>(&c.misc.issued[kPageRing]);
+    return static_cast<int32_t>(issued - at.taken) > 0 &&
+           BarrierTest(SmemAddress(&c.misc.rings[kPageRing].full[at.next.slot]), at.next.phase);
   }
-  __device__ void Release() {
+  // Not written down for the watchdog: another warp of the role may wait for what is missing.
+  __device__ char* Acquire() const {
+    while (!Arrived() && !Ending(c.misc)) {
+    }
+    return c.smem.page_slot(At().next.slot);
+  }
+  __device__ void Release() const {
     __syncwarp();
-    if (c.lane == 0) BarrierArrive(SmemAddress(&c.misc.pages.empty[next.slot]));
-    next.Advance(c.p.smem.page_slot_count);
+    if (c.lane == 0) {
+      PageCursor& at = At();
+      BarrierArrive(SmemAddress(&c.misc.rings[kPageRing].empty[at.next.slot]));
+      ++at.taken;
+      at.next.Advance(c.p.smem.page_slot_count);
+    }
+    __syncwarp();
+  }
+  __device__ void Skip(int tiles) const {
+    __syncwarp();
+    if (c.lane == 0) {
+      PageCursor& at = At();
+      const int to = at.next.slot + tiles, rounds = to / c.p.smem.page_slot_count;
+      at.taken += tiles;
+      at.next.slot = to - rounds * c.p.smem.page_slot_count;
+      at.next.phase ^= rounds & 1;
+    }
+    __syncwarp();
   }
 };
 
-// Scores of this warp's keys of the page in `tile`: s[n][0], s[n][1] = keys 8 n + 2t, 2t + 1 of
-// head lane / 4.
-__device__ __forceinline__ void ScoreKeys(const uint32_t (&q)[8][2], uint32_t tile, int warp,
-                                          int lane, float (&s)[kKeyBlocks][2]) {
-#pragma unroll
-  for (int n = 0; n < kKeyBlocks; ++n) {
-    float even[4] = {}, odd[4] = {};
-    const int key = (warp * kKeyBlocks + n) * 8 + (lane & 7);
-#pragma unroll
-    for (int u = 0; u < 16; u += 4) {  // Four 16-byte units of d: two k-steps.
-      const uint4 k =
-          LoadMatrix4(tile + key * (2 * kHeadDim) + (((u + (lane >> 3)) ^ (key & 7)) << 4));
-      Mma16(even, make_uint4(q[u / 2][0], 0, q[u / 2][1], 0), make_uint2(k.x, k.y));
-      Mma16(odd, make_uint4(q[u / 2 + 1][0], 0, q[u / 2 + 1][1], 0), make_uint2(k.z, k.w));
-    }
-    s[n][0] = even[0] + odd[0];
-    s[n][1] = even[1] + odd[1];
-  }
-}
-
-// Keeps the keys of [low, position) of a pair of bf16 that belongs to keys `key` and `key + 1`.
-__device__ __forceinline__ uint32_t LiveMask(int key, int low, int position) {
-  return (key >= low && key < position ? 0xffffu : 0u) |
-         (key + 1 >= low && key + 1 < position ? 0xffff0000u : 0u);
-}
-
-// What a row's tiles are masked by.
+// What a row's keys are masked by.
 struct LiveKeys {
   int low, position;
+  __device__ bool Has(int key) const { return uint32_t(key - low) < uint32_t(position - low); }
+  __device__ bool HasAll(int page) const {
+    return page * kPageKeys >= low && (page + 1) * kPageKeys <= position;
+  }
 };
 
-// o += P V for this warp's dimensions and the page's 64 keys. `probabilities` is the page's [8
-// heads][kProbabilityStride] bf16; keys outside [low, position) are cleared from V, whose unwritten
-// tail may hold anything, NaN too.
-__device__ __forceinline__ void AddValues(float (&o)[kDimBlocks][4], const uint16_t* probabilities,
-                                          uint32_t tile, int page, LiveKeys live, int warp,
-                                          int lane) {
-  const bool whole = page * 64 >= live.low && page * 64 + 64 <= live.position;
-  const uint32_t* row =
-      reinterpret_cast<const uint32_t*>(probabilities + (lane >> 2) * kProbabilityStride) +
-      (lane & 3);
-#pragma unroll 1
-  for (int block = 0; block < 4; ++block) {  // 16 keys.
-    const uint4 a = make_uint4(row[block * 8], 0, row[block * 8 + 4], 0);
-    const int key = block * 16 + (lane & 7) + (lane >> 3 & 1) * 8;
-#pragma unroll
-    for (int d = 0; d < kDimBlocks; d += 2) {
-      // Matrices: keys 0-7 and 8-15 of dims 0-7, then of dims 8-15.
-      const int unit = warp * kDimBlocks + d + (lane >> 4);
-      uint4 v = LoadMatrix4Transposed(tile + key * (2 * kHeadDim) + ((unit ^ (key & 7)) << 4));
-      if (!whole) {
-        const int at = page * 64 + block * 16 + 2 * (lane & 3);
-        const uint32_t first = LiveMask(at, live.low, live.position),
-                       second = LiveMask(at + 8, live.low, live.position);
-        v = make_uint4(v.x & first, v.y & second, v.z & first, v.w & second);
-      }
-      Mma16(o[d], a, make_uint2(v.x, v.y));
-      Mma16(o[d + 1], a, make_uint2(v.z, v.w));
-    }
-  }
-}
-
-__device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ring, int row,
-                                           const AttentionItem& item) {
+// The queries of a row's KV head as B operand: q[s] = dims 16 s + 2t, 2t + 1 and those 8 later, of
+// head lane / 4. Heads that the group does not have are copies of its first; they are not stored.
+__device__ __forceinline__ void LoadQueries(const AttentionGroup& c, int row, int head,
+                                            uint32_t (&q)[kHeadSteps][2]) {
   const DecodeParams& p = c.p;
-  const LiveKeys live{item.low, c.misc.position[row]};
-  uint16_t* probabilities = reinterpret_cast<uint16_t*>(c.smem.attention());
-  const float scale = p.attention_scale * kLog2e;
-  const int group_head = c.lane >> 2, t = c.lane & 3;
-  uint32_t q[8][2];
-  // Heads that the group does not have are copies of its first; they are not stored.
-  const int read_head = group_head < p.group_heads ? group_head : 0;
+  const int group_head = c.lane >> 2, read_head = group_head < p.group_heads ? group_head : 0;
   const uint64_t* from = p.q + uint64_t(row) * (p.q_width / 2) +
-                         (item.head * p.group_heads + read_head) * (kHeadDim / 2) + t;
+                         (head * p.group_heads + read_head) * (kHeadDim / 2) + (c.lane & 3);
   const uint32_t epoch = c.Epoch(c.task().layer);
   bool polls = false;
   c.WaitPackets(c.task().waits[0].counter, [&] {
@@ -118,7 +90,7 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
     if (!__all_sync(~0u, all)) return false;
     polls = true;
 #pragma unroll
-    for (int s = 0; s < 8; ++s) {
+    for (int s = 0; s < kHeadSteps; ++s) {
       const uint64_t low = LoadRelaxed64(from + s * 8), high = LoadRelaxed64(from + s * 8 + 4);
       all &= Has(low, epoch) && Has(high, epoch);
       q[s][0] = uint32_t(low);
@@ -126,79 +98,153 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
     }
     return all;
   });
-  c.Trace(1);
-  float o[kDimBlocks][4] = {}, peak = kLowest, sum = 0.0f;
-#pragma unroll 1
-  for (int page = item.begin; page < item.end; ++page) {
-    float s[kKeyBlocks][2];
-    ScoreKeys(q, ring.Acquire(), c.warp, c.lane, s);
-    ring.Release();
-    float top = kLowest;
+}
+
+// s[m] = the products of keys 16 m + lane / 4 (0, 1) and those 8 later (2, 3) with heads 2t and
+// 2t + 1.
+__device__ __forceinline__ void ScoreKeys(const uint32_t (&q)[kHeadSteps][2], uint32_t tile,
+                                          int lane, float (&s)[kKeyTiles][4]) {
+  // Matrices: keys 0-7 and 8-15 of dims 0-7, then of dims 8-15.
+  const uint32_t rows = tile + (lane & 15) * kTokenBytes;
+  const uint32_t unit = ((lane >> 4) ^ (lane & 7)) << 4;
 #pragma unroll
-    for (int n = 0; n < kKeyBlocks; ++n) {
-      const int key = page * 64 + (c.warp * kKeyBlocks + n) * 8 + 2 * t;
+  for (int m = 0; m < kKeyTiles; ++m) s[m][0] = s[m][1] = s[m][2] = s[m][3] = 0.0f;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const bool seen = key + i >= live.low && key + i < live.position;
-        s[n][i] = seen ? s[n][i] * scale : -INFINITY;
-        top = fmaxf(top, s[n][i]);
+  for (int k = 0; k < kHeadSteps; ++k) {
+    const uint32_t at = rows + (unit ^ (k << 5));
+#pragma unroll
+    for (int m = 0; m < kKeyTiles; ++m)
+      Mma16(s[m], LoadMatrix4(at + m * (16 * kTokenBytes)), make_uint2(q[k][0], q[k][1]));
+  }
+}
+
+// A row's softmax so far, of heads 2t and 2t + 1, over the keys of this lane, and their outputs:
+// o[d] = dims 16 d + lane / 4 (0, 1) and those 8 later (2, 3).
+struct RunningAttention {
+  float peak[2] = {kLowest, kLowest}, sum[2] = {};
+  float o[kDimTiles][4] = {};
+
+  // Takes a page's scores in and makes them probabilities: weights[m] = P^T as B operand.
+  __device__ void Take(float (&s)[kKeyTiles][4], int first_key, LiveKeys live, float scale,
+                       uint32_t (&weights)[kKeyTiles][2]) {
+    float top[2] = {peak[0], peak[1]};
+#pragma unroll
+    for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        s[m][i] = live.Has(first_key + 16 * m + (i >> 1) * 8) ? s[m][i] * scale : -INFINITY;
+        top[i & 1] = fmaxf(top[i & 1], s[m][i]);
       }
     }
-    top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
-    top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-    if (t == 0) c.misc.soft_max[c.warp][group_head] = top;
-    c.Sync();  // Also: everybody is done with the last page's probabilities.
-    top = peak;
 #pragma unroll
-    for (int w = 0; w < kAttentionWarps; ++w) top = fmaxf(top, c.misc.soft_max[w][group_head]);
-    const float shrink = exp2f(peak - top);
-    peak = top;
-    sum *= shrink;
+    for (int h = 0; h < 2; ++h) {
 #pragma unroll
-    for (int b = 0; b < kDimBlocks; ++b) {
-      o[b][0] *= shrink;
-      o[b][1] *= shrink;
+      for (int offset = 4; offset <= 16; offset <<= 1)
+        top[h] = fmaxf(top[h], __shfl_xor_sync(~0u, top[h], offset));
+      const float shrink = Exp2(peak[h] - top[h]);
+      peak[h] = top[h];
+      sum[h] *= shrink;
+#pragma unroll
+      for (int d = 0; d < kDimTiles; ++d) {
+        o[d][h] *= shrink;
+        o[d][2 + h] *= shrink;
+      }
     }
 #pragma unroll
-    for (int n = 0; n < kKeyBlocks; ++n) {
-      const float p0 = exp2f(s[n][0] - peak), p1 = exp2f(s[n][1] - peak);
-      sum += p0 + p1;
-      *reinterpret_cast<uint32_t*>(probabilities + group_head * kProbabilityStride +
-                                   (c.warp * kKeyBlocks + n) * 8 + 2 * t) = PackBf16(p0, p1);
+    for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        s[m][i] = Exp2(s[m][i] - peak[i & 1]);
+        sum[i & 1] += s[m][i];
+      }
+      weights[m][0] = TransposeMatrix(PackBf16(s[m][0], s[m][1]));
+      weights[m][1] = TransposeMatrix(PackBf16(s[m][2], s[m][3]));
     }
-    c.Sync();
-    AddValues(o, probabilities, ring.Acquire(), page, live, c.warp, c.lane);
+  }
+  // o += V^T P^T for the page's keys. `tile`: where the warp's dimensions of its first key begin.
+  __device__ void AddValues(uint32_t tile, int lane, const uint32_t (&weights)[kKeyTiles][2]) {
+    // Matrices: dims 0-7 and 8-15 of keys 0-7, then of keys 8-15.
+    const uint32_t rows = tile + ((lane & 7) + (lane >> 4) * 8) * kTokenBytes;
+    const uint32_t unit = ((lane >> 3 & 1) ^ (lane & 7)) << 4;
+#pragma unroll
+    for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+      for (int d = 0; d < kDimTiles; ++d) {
+        Mma16(o[d], LoadMatrix4Transposed(rows + (unit ^ (d << 5)) + m * (16 * kTokenBytes)),
+              make_uint2(weights[m][0], weights[m][1]));
+      }
+    }
+  }
+};
+
+// Values that no live key has may be anything, NaN too, and NaN times a probability of zero is NaN.
+__device__ __forceinline__ void ClearDeadValues(char* tile, int page, LiveKeys live, int lane) {
+#pragma unroll 1
+  for (int key = lane >> 4; key < kPageKeys; key += 2) {
+    if (live.Has(page * kPageKeys + key)) continue;
+    *reinterpret_cast<uint4*>(tile + key * kTokenBytes + (lane & 15) * 16) = make_uint4(0, 0, 0, 0);
+  }
+  ProxyFence();  // The slot's next copy comes after these stores.
+  __syncwarp();
+}
+
+__device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ring, int row,
+                                           const AttentionItem& item) {
+  const DecodeParams& p = c.p;
+  const int half = c.warp % kPairWarps;
+  uint32_t q[kHeadSteps][2];
+  LoadQueries(c, row, item.head, q);
+  c.Trace(1);
+  RunningAttention running;
+#pragma unroll 1
+  for (int page = item.begin; page < item.end; ++page) {
+    float s[kKeyTiles][4];
+    uint32_t weights[kKeyTiles][2];
+    ScoreKeys(q, SmemAddress(ring.Acquire()), c.lane, s);
+    ring.Release();
+    const LiveKeys live{item.low, c.misc.position[row]};
+    running.Take(s, page * kPageKeys + (c.lane >> 2), live, p.attention_scale * kLog2e, weights);
+    char* values = ring.Acquire();
+    if (!live.HasAll(page)) ClearDeadValues(values, page, live, c.lane);
+    running.AddValues(SmemAddress(values) + half * (kTokenBytes / kPairWarps), c.lane, weights);
     ring.Release();
   }
-  sum += __shfl_xor_sync(~0u, sum, 1);
-  sum += __shfl_xor_sync(~0u, sum, 2);
-  if (t == 0) c.misc.soft_max[c.warp][group_head] = sum;
-  c.Sync();
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+#pragma unroll
+    for (int offset = 4; offset <= 16; offset <<= 1)
+      running.sum[h] += __shfl_xor_sync(~0u, running.sum[h], offset);
   const uint64_t base =
-      ((uint64_t(row) * p.kv_heads + item.head) * p.max_splits + item.split) * p.group_heads +
-      group_head;
-  if (group_head < p.group_heads && !c.Lost()) {
+      ((uint64_t(row) * p.kv_heads + item.head) * p.max_splits + item.split) * p.group_heads;
 #pragma unroll
-    for (int b = 0; b < kDimBlocks; ++b) {
-      StorePacketPair(p.partial_o + base * kHeadDim + (c.warp * kDimBlocks + b) * 8 + 2 * t,
-                      __float_as_uint(o[b][0]), __float_as_uint(o[b][1]), epoch);
-    }
-    if (c.warp == 0 && t == 0) {
-      float all = 0.0f;
+  for (int h = 0; h < 2; ++h) {
+    const int group_head = 2 * (c.lane & 3) + h;
+    if (group_head >= p.group_heads) continue;
+    float* to = p.partial_o + (base + group_head) * kHeadDim + half * (kHeadDim / kPairWarps) +
+                (c.lane >> 2);
 #pragma unroll
-      for (int w = 0; w < kAttentionWarps; ++w) all += c.misc.soft_max[w][group_head];
-      StorePacketPair(p.partial_ml + base * 2, __float_as_uint(peak), __float_as_uint(all), epoch);
+    for (int d = 0; d < kDimTiles; ++d) {
+      to[d * 16] = running.o[d][h];
+      to[d * 16 + 8] = running.o[d][2 + h];
     }
+    if (half == 0 && c.lane < 4)
+      p.partial_ml[base + group_head] = make_float2(running.peak[h], running.sum[h]);
   }
-  c.Sync();  // soft_max and the probabilities are free.
 }
 
 __device__ __forceinline__ void RunAttention(const AttentionGroup& c, PageRing& ring) {
   const int kind = c.layer().sliding;
+  int turn = 1;  // Routing's list is made by warp 0.
 #pragma unroll 1
   for (uint32_t rows = c.misc.item_rows[kind]; rows != 0; rows &= rows - 1) {
     const int row = __ffs(rows) - 1;
-    AttendItem(c, ring, row, c.misc.items[kind][row]);
+    const AttentionItem& item = c.misc.items[kind][row];
+    if (turn == c.warp / kPairWarps) {
+      AttendItem(c, ring, row, item);
+    } else {
+      ring.Skip(2 * (item.end - item.begin));
+    }
+    turn = (turn + 1) % kPairs;
   }
 }
 
@@ -208,7 +254,7 @@ struct MergedPart {
   float4 o = make_float4(0, 0, 0, 0);
   __device__ void Add(float other_peak, float other_sum, float4 v) {
     const float both = fmaxf(peak, other_peak);
-    const float mine = exp2f(peak - both), theirs = exp2f(other_peak - both);
+    const float mine = Exp2(peak - both), theirs = Exp2(other_peak - both);
     sum = sum * mine + other_sum * theirs;
     o = make_float4(o.x * mine + v.x * theirs, o.y * mine + v.y * theirs, o.z * mine + v.z * theirs,
                     o.w * mine + v.w * theirs);
@@ -263,47 +309,33 @@ __device__ __forceinline__ void MergePart(const AttentionGroup& c, int row, int 
       (uint64_t(row) * p.kv_heads + head) * p.max_splits * p.group_heads + group_head;
   const uint32_t epoch = c.Epoch(c.task().layer);
   MergedPart part;
-  {
-    OwnKey own;
-    c.WaitPackets(c.task().waits[0].counter, [&] {
-      own.Load(c, row, query_head, dim);
-      return own.Arrived(epoch);
-    });
-    const MergedPart of = own.Part(c);
-    if (turn == 0) part = of;
-  }
-  constexpr int kTurns = 8, kAhead = 3;
-  const int stride = kTurns * p.group_heads;  // Of a group's splits, in heads.
-  const uint64_t* sums = p.partial_ml + (base + turn * p.group_heads) * 2;
-  const uint64_t* values = p.partial_o + (base + turn * p.group_heads) * kHeadDim + dim;
+  constexpr int kTurns = 8, kAhead = 5;
 #pragma unroll 1
-  for (int left = splits - turn; left + turn > 0; left -= kTurns * kAhead) {
-    ulonglong2 low[kAhead], high[kAhead], ml[kAhead];
-    c.WaitPackets(c.task().waits[0].counter, [&] {
-      bool all = true;
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        const bool wanted = i * kTurns < left;
-        ml[i] = LoadRelaxedPairIf(wanted, sums + i * stride * 2);
-        low[i] = LoadRelaxedPairIf(wanted, values + i * stride * kHeadDim);
-        high[i] = LoadRelaxedPairIf(wanted, values + i * stride * kHeadDim + 2);
-      }
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        all &=
-            i * kTurns >= left || (Has(ml[i], epoch) && Has(low[i], epoch) && Has(high[i], epoch));
-      }
-      return all;
-    });
+  for (int first = 0; first == 0 || first < splits; first += kTurns * kAhead) {
+    OwnKey own;
+    float2 ml[kAhead];
+    float4 o[kAhead];
+    own.Load(c, row, query_head, dim);
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      if (i * kTurns >= left) continue;
-      const auto value = [](uint64_t packet) { return __uint_as_float(uint32_t(packet)); };
-      part.Add(value(ml[i].x), value(ml[i].y),
-               make_float4(value(low[i].x), value(low[i].y), value(high[i].x), value(high[i].y)));
+      const int split = min(first + i * kTurns + turn, splits - 1);
+      const uint64_t at = base + max(split, 0) * p.group_heads;
+      ml[i] = LoadRelaxed2(p.partial_ml + at);
+      o[i] = LoadRelaxed4(p.partial_o + at * kHeadDim + dim);
     }
-    sums += kAhead * stride * 2;
-    values += kAhead * stride * kHeadDim;
+    if (first == 0) {
+      if (!__all_sync(~0u, own.Arrived(epoch))) {
+        c.WaitPackets(c.task().waits[0].counter, [&] {
+          own.Load(c, row, query_head, dim);
+          return own.Arrived(epoch);
+        });
+      }
+      const MergedPart of = own.Part(c);
+      if (turn == 0) part = of;
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      if (first + i * kTurns + turn < splits) part.Add(ml[i].x, ml[i].y, o[i]);
   }
 #pragma unroll
   for (int offset = 4; offset <= 16; offset <<= 1) {
@@ -325,9 +357,9 @@ __device__ __forceinline__ void MergePart(const AttentionGroup& c, int row, int 
   const uint32_t first = PackBf16(part.o.x / part.sum, part.o.y / part.sum),
                  second = PackBf16(part.o.z / part.sum, part.o.w / part.sum);
   const int k = query_head * kHeadDim + dim, steps = p.q_width / 16;
-  if (NT == 1) {
-    StorePacket(p.attention + PacketOffset(steps, row, k), first, epoch);
-    StorePacket(p.attention + PacketOffset(steps, row, k + 2), second, epoch);
+  if (SoleRowPackets<NT>(p, c.misc)) {
+    StorePacket(p.attention_row + PacketOffset(steps, row, k), first, epoch);
+    StorePacket(p.attention_row + PacketOffset(steps, row, k + 2), second, epoch);
   } else {
     *reinterpret_cast<uint32_t*>(p.attention + FragmentOffset(steps, row, k)) = first;
     *reinterpret_cast<uint32_t*>(p.attention + FragmentOffset(steps, row, k + 2)) = second;
@@ -338,6 +370,7 @@ __device__ __forceinline__ void MergePart(const AttentionGroup& c, int row, int 
 template <int NT>
 __device__ __forceinline__ void RunAttentionMerge(const AttentionGroup& c) {
   const DecodeParams& p = c.p;
+  c.WaitTask();
   const int places = kAttentionWarps * p.worker_count, parts = kMergeParts * p.query_heads;
   int at = c.worker + c.warp * p.worker_count;  // This warp's place among those of the row.
 #pragma unroll 1

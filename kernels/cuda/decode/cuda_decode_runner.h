@@ -26,7 +26,7 @@ namespace baton::cuda {
 struct DecodeTuning {
   int slot_bytes = 24576;       // Of the weights' ring.
   int in_flight_bytes = 49152;  // Of weights, a worker.
-  int page_slots = 3;           // Of the pages' ring, with up to eight rows.
+  int page_slots = 4;           // Of the pages' ring, with up to eight rows.
   int forced_experts = 0;       // > 0: routing draws uniformly from this many experts a layer.
   uint32_t delay_seed = 0;      // Not 0: random delays before tasks.
   uint32_t drop_signal_worker = ~0u;  // This worker's next signals of the counter are lost.

@@ -177,10 +177,10 @@ absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
   BATON_RETURN_IF_ERROR(PacketArray(&p.q, columns * p.q_width / 2));
   BATON_RETURN_IF_ERROR(PacketArray(&p.new_kv, columns * p.kv_width));
   const uint64_t partials = columns * p.kv_heads * p.max_splits * p.group_heads;
-  BATON_RETURN_IF_ERROR(PacketArray(&p.partial_o, partials * kHeadDim));
-  BATON_RETURN_IF_ERROR(PacketArray(&p.partial_ml, partials * 2));
-  // Up to eight rows it holds packets.
-  BATON_RETURN_IF_ERROR(PacketArray(&p.attention, columns * p.q_width / 2));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.partial_o, partials * kHeadDim));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.partial_ml, partials));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.attention, columns * p.q_width * 2));
+  BATON_RETURN_IF_ERROR(PacketArray(&p.attention_row, 8 * p.q_width / 2));
   BATON_RETURN_IF_ERROR(DeviceArray(&p.head_partial, uint64_t(p.worker_count) * kMaxRows));
   graph_counters_ = graph.counter_count();
   BATON_RETURN_IF_ERROR(DeviceArray(&p.counters, graph_counters_ * kCounterStride));

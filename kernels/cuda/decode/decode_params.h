@@ -7,6 +7,8 @@
 // odd end), each [K / 16][lane][16 bytes] in A-operand order (8 bytes a lane for an 8-row tile).
 #pragma once
 
+#include <vector_types.h>
+
 #include <cstdint>
 
 #include "kernels/task_graph/task.h"
@@ -21,6 +23,7 @@ inline constexpr int kMmaWarps = 8;
 inline constexpr int kMmaThreads = kMmaWarps * 32;
 inline constexpr int kTeamWarps = 4;       // MMA warps of a team: see mma_group.cuh.
 inline constexpr int kAttentionWarps = 4;  // Routing, attention and its merge.
+inline constexpr int kPairWarps = 2;       // Attention warps of a pair: see attention_group.cuh.
 inline constexpr int kAttentionThreads = kAttentionWarps * 32;
 inline constexpr int kEpilogueWarps = 4;  // What becomes of the products; embedding and sampling.
 inline constexpr int kEpilogueThreads = kEpilogueWarps * 32;
@@ -31,7 +34,8 @@ inline constexpr int kMaxSplits = 255;      // Of a row's cached keys; a byte.
 inline constexpr int kMaxRowPages = 65535;  // 16 bits.
 inline constexpr int kMaxSlots = 12;        // Of a ring.
 inline constexpr int kHeadDim = 128;
-// K-steps that xs has room for at least, with one row tile and with more: see DownRows, GlobalRows.
+// K-steps that xs has room for at least, with one row tile and with more: see DirectRows,
+// GlobalRows.
 inline constexpr int kXsStepsOne = 144;
 inline constexpr int kXsSteps = 128;
 inline constexpr int kMaxGroup = 8;        // Query heads a KV head.
@@ -145,7 +149,7 @@ struct HeadPartial {
 // K-steps a chunk, by width and bytes a k-step: worked out once on the host, used alike by the
 // loader and consumers.
 struct ChunkTable {
-  uint8_t gate_up[9];  // [rows of the block]
+  uint8_t gate_up[8];  // [rows of the block - 1]
   uint8_t hidden[2];   // [8-row tile, 16-row tile]
   uint8_t q_width[2];
   uint8_t expert_width[2];
@@ -159,7 +163,6 @@ struct SmemPlan {
   uint32_t norm;          // bf16 [hidden]: the next norm's weights
   uint32_t norm_partial;  // float32 [2][warp][8 NT]
   uint32_t reduce;        // The MMA warps' partial tiles, [stage][warp of the tile][128] float32.
-  uint32_t attention;     // Probabilities, later the splits' sums.
   uint32_t score;         // bf16 [experts][8 NT]
   uint32_t active;        // u32 [experts] row masks, then u16 [experts] ids
   uint32_t gathered;      // u8 [experts + 1][8 NT] rows, where they are gathered
@@ -214,11 +217,12 @@ struct DecodeParams {
   uint64_t router_copy;     // packets
   uint64_t* q;              // Packets of two neighbours, [rows][q_width / 2]
   uint64_t* new_kv;         // The same, [rows][2][kv_width / 2]
-  uint64_t* partial_o;      // Packets of float32, [rows][kv_heads][max_splits][group_heads][128]
-  uint64_t* partial_ml;  // The same: maximum and sum, [rows][kv_heads][max_splits][group_heads][2]
-  char* attention;       // Fragment buffer of K = q_width; with one row tile, of packets.
-  char* hidden_act;      // [active expert] fragment buffers of K = expert_width, then one of K =
-                         // always_width; three
+  float* partial_o;         // [rows][kv_heads][max_splits][group_heads][128]
+  float2* partial_ml;       // Maximum and sum, [rows][kv_heads][max_splits][group_heads]
+  char* attention;          // Fragment buffer of K = q_width.
+  char* attention_row;      // Of packets, of the same order, up to 8 rows: SoleRowPackets.
+  char* hidden_act;         // [active expert] fragment buffers of K = expert_width, then one of K =
+                            // always_width; three
   uint64_t hidden_slice_bytes;  // copies, hidden_copy_bytes apart.
   uint64_t hidden_always_offset;
   uint64_t hidden_copy_bytes;

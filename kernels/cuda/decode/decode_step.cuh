@@ -15,10 +15,11 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
   ControlSmem& misc = smem.misc();
   if (tid == 0) {
     for (int i = 0; i < kMaxSlots; ++i) {
-      BarrierInit(SmemAddress(&misc.weights.full[i]), 1);
-      BarrierInit(SmemAddress(&misc.weights.empty[i]), kMmaWarps);
-      BarrierInit(SmemAddress(&misc.pages.full[i]), 1);
-      BarrierInit(SmemAddress(&misc.pages.empty[i]), kAttentionWarps);
+      for (int ring = 0; ring < kRings; ++ring) {
+        BarrierInit(SmemAddress(&misc.rings[ring].full[i]), 1);
+        BarrierInit(SmemAddress(&misc.rings[ring].empty[i]),
+                    ring == kWeightRing ? kMmaWarps : kPairWarps);
+      }
     }
     for (int i = 0; i < kMaxStages; ++i) {
       BarrierInit(SmemAddress(&misc.partial_full[i]), kMmaWarps / kTeams<NT>);
@@ -27,7 +28,7 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
     BarrierInit(SmemAddress(&misc.routing), 1);
     BarrierInitFence();
     misc.aborted = 0;
-    misc.weights_issued = 0;
+    for (uint32_t& issued : misc.issued) issued = 0;
     for (int role = 0; role < kRoles; ++role) {
       misc.at[role] = {uint32_t(worker), ~0u, 0, 0};
       misc.blocked[role] = {};
@@ -37,6 +38,7 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
     misc.expert_sum = 0;
     misc.wait_memory = misc.wait_routing = misc.wait_join = misc.wait_other = 0;
   }
+  if (tid < kAttentionWarps) misc.page_cursors[tid] = {};
   if (tid < kRoles * kMmaWarps) misc.routed[tid / kMmaWarps][tid % kMmaWarps] = ~0u;
   if (tid < kMaxRows) {
     const RowState& s = *p.rows;
@@ -109,16 +111,18 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
   while (c.Next()) {
     const OpKind op = c.task().op;
     c.Trace(0);
-    if (NT == 1 && op == OpKind::kOutputProj) {
-      if constexpr (NT == 1) MultiplyAttention(c);
+    if (op == OpKind::kOutputProj && SoleRowPackets<NT>(p, c.misc)) {
+      if constexpr (NT == 1) OutputOneRow(c);
     } else if (op == OpKind::kOutputProj || op == OpKind::kDown) {
       const uint32_t waited = c.WaitTask();
       if (tid == 0) c.misc.wait_other += waited;
       c.Trace(1);
-      if constexpr (NT == 1) {
-        DownRows(c).Run();
-      } else {
+      if constexpr (NT > 1) {
         GlobalRows<NT>(c).Run();
+      } else if (op == OpKind::kDown && FitsOneRow(c)) {
+        DownOneRow(c);
+      } else {
+        DirectRows(c).Run();
       }
     } else {
       if (normalised != c.task().layer) {
@@ -162,10 +166,10 @@ __device__ void RunAttentionRole(const Smem& smem, int worker, int tid) {
     c.Trace(1);
     if (op == OpKind::kAttention) {
       RunAttention(c, ring);
-      c.Count();
+      c.Signal();
     } else {
       RunAttentionMerge<NT>(c);
-      if (NT == 1) {
+      if (SoleRowPackets<NT>(smem.p, c.misc)) {
         c.Count();
       } else {
         c.Signal();
@@ -228,8 +232,8 @@ __device__ __forceinline__ void RunLoader(const Smem& smem, int worker, int tid)
 
 // Registers a thread of each role; together what kThreads threads were launched with.
 inline constexpr int kLaunchRegisters = 96;
-inline constexpr int kMmaRegisters = 120, kAttentionRegisters = 128, kEpilogueRegisters = 72,
-                     kLoaderRegisters = 40;
+inline constexpr int kMmaRegisters = 120, kAttentionRegisters = 128, kEpilogueRegisters = 64,
+                     kLoaderRegisters = 48;
 static_assert(kMmaThreads * kMmaRegisters + kAttentionThreads * kAttentionRegisters +
                   kEpilogueThreads * kEpilogueRegisters + kLoaderWarps * 32 * kLoaderRegisters <=
               kThreads * kLaunchRegisters);

@@ -33,26 +33,97 @@ __device__ __forceinline__ void MultiplyDirect(const MmaGroup<1>& c, const char*
   if (count & 1) acc.Swap();
 }
 
-// OutputProj. Its operand comes as packets, asked for a chunk ahead.
-__device__ __forceinline__ void MultiplyAttention(MmaGroup<1>& c) {
+// Operands lie where xs was, those of a warp one after the other.
+inline constexpr int kOwnStride = 256;  // From one k-step to the next.
+__device__ __forceinline__ char* OwnXs(const MmaGroup<1>& c) {
+  return c.smem.xs() + c.warp * (kXsStepsOne / kMmaWarps) * 256;
+}
+
+__device__ __forceinline__ int OnlyRow(const ControlSmem& misc) {
+  return __ffs(misc.active_rows) - 1;
+}
+
+// With one active row: the operand's k-steps are 32 bytes each, so that all of them, of every
+// slice, are asked for at once and have room where xs was, eight in place of each k-step of xs.
+struct OneRowOperand {
+  static constexpr int kSteps = kXsStepsOne / kMmaWarps * 8;  // Of a warp, at most.
+  const MmaGroup<1>& c;
+  const int row;
+  char* const own;  // Of this warp.
+
+  __device__ explicit OneRowOperand(const MmaGroup<1>& group)
+      : c(group), row(OnlyRow(group.misc)), own(OwnXs(group)) {}
+  __device__ char* Place(int at) const { return own + (at >> 3) * kOwnStride + (at & 7) * 32; }
+  // K-steps of `of` that are this warp's.
+  __device__ int OwnSteps(int of) const {
+    return max(0, (of - c.warp + kMmaWarps - 1) / kMmaWarps);
+  }
+  // B operand of the warp's k-step `at`; other rows' columns are zero.
+  __device__ uint2 Operand(int at) const {
+    const uint2 v = *reinterpret_cast<const uint2*>(Place(at) + (c.lane & 3) * 8);
+    return c.lane >> 2 == row ? v : make_uint2(0, 0);
+  }
+  // Starts the copies of one row of a fragment buffer of `steps` k-steps, to k-step `at` on.
+  __device__ void Ask(const char* buffer, int steps, int at) const {
+    const char* from = buffer + c.warp * 256 + row * 32 + (c.lane & 1) * 16;
+    const int count = OwnSteps(steps);
+#pragma unroll 1
+    for (int i = c.lane >> 1; i < count; i += 16)
+      AsyncCopy16(SmemAddress(Place(at + i)) + (c.lane & 1) * 16, from + i * (kMmaWarps * 256));
+  }
+  // Multiplies one chunk, whose k-steps begin at the warp's `at`; returns where the next do.
+  __device__ int Multiply(MmaGroup<1>& group, int chunk_steps, bool half, int at,
+                          Accumulator<1>& acc) const {
+    const int count = OwnSteps(chunk_steps);
+    MultiplyDirect(
+        c, group.Acquire(true), half, count, [&](int i) { return Operand(at + i); }, acc);
+    group.Release<kMmaWarps>();
+    return at + count;
+  }
+};
+
+// OutputProj with one active row (SoleRowPackets): the row's packets are spread over all lanes, so
+// that one round trip fetches them.
+__device__ __forceinline__ void OutputOneRow(MmaGroup<1>& c) {
   const DecodeParams& p = c.p;
-  const int steps = p.q_width / 16;
-  const bool live = c.RowActive(c.lane >> 2);
+  const OneRowOperand operand(c);
+  const int steps = p.q_width / 16, own = operand.OwnSteps(steps), t = c.lane & 3;
+  constexpr int kLoads = kMostOneRowSteps / 8;
   const uint32_t epoch = c.Epoch(c.task().layer);
-  const char* const own = p.attention + (c.warp * 32 + c.lane) * 16;
-  ulonglong2 packets[kDirectSteps];
-  const auto own_steps = [&](int of) { return max(0, (of - c.warp + kMmaWarps - 1) / kMmaWarps); };
-  const auto ask = [&](int first, int count) {
-#pragma unroll
-    for (int i = 0; i < kDirectSteps; ++i)
-      packets[i] = LoadRelaxedPairIf(live && i < count, own + (first + i * kMmaWarps) * 512);
+  const char* from =
+      p.attention_row + ((c.warp + (c.lane >> 2) * kMmaWarps) * 32 + operand.row * 4 + t) * 16;
+  ulonglong2 packets[kLoads];
+  const auto arrived = [&](int i) {
+    return (c.lane >> 2) + i * 8 >= own || Has(packets[i], epoch);
   };
-  const auto arrived = [&](int count) {
+  const auto ask = [&](int i) {
+    packets[i] = LoadRelaxedPairIf((c.lane >> 2) + i * 8 < own, from + i * (8 * kMmaWarps * 512));
+  };
+  const long long begin = clock64();
+  bool polls = false;
+  c.WaitPackets(c.task().waits[0].counter, [&] {
+    ask(0);
+    if (polls && !__all_sync(~0u, arrived(0))) return false;
+    polls = true;
+#pragma unroll
+    for (int i = 1; i < kLoads; ++i) ask(i);
     bool all = true;
 #pragma unroll
-    for (int i = 0; i < kDirectSteps; ++i) all &= i >= count || Has(packets[i], epoch);
-    return all || !live;
-  };
+    for (int i = 0; i < kLoads; ++i) all &= arrived(i);
+    return all;
+  });
+  c.Sync();  // All warps are done with xs.
+  if (c.tid == 0) c.misc.wait_other += clock64() - begin;
+  c.Trace(1);
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) {
+    const int at = (c.lane >> 2) + i * 8;
+    if (at < own) {
+      *reinterpret_cast<uint2*>(operand.Place(at) + t * 8) =
+          make_uint2(uint32_t(packets[i].x), uint32_t(packets[i].y));
+    }
+  }
+  __syncwarp();
   c.landed = false;
 #pragma unroll 1
   for (uint32_t unit = c.task().begin; unit < c.task().end; unit += 2) {
@@ -60,40 +131,20 @@ __device__ __forceinline__ void MultiplyAttention(MmaGroup<1>& c) {
     const int chunk_steps = p.smem.chunks.q_width[half ? 0 : 1];
     Accumulator<1> acc;
     acc.Clear();
-    int count = own_steps(min(chunk_steps, steps));
-    ask(0, count);
+    int at = 0;
 #pragma unroll 1
-    for (int first = 0; first < steps; first += chunk_steps) {
-      if (!__all_sync(~0u, arrived(count))) {
-        const long long begin = clock64();
-        c.WaitPackets(c.task().waits[0].counter, [&] {
-          ask(first, count);
-          return arrived(count);
-        });
-        if (c.tid == 0) c.misc.wait_other += clock64() - begin;
-      }
-      if (first == 0) c.Trace(1);
-      uint2 b[kDirectSteps];
-#pragma unroll
-      for (int i = 0; i < kDirectSteps; ++i)
-        b[i] = make_uint2(uint32_t(packets[i].x), uint32_t(packets[i].y));
-      const int now = count, next = first + chunk_steps;
-      count = own_steps(min(chunk_steps, steps - next));
-      if (next < steps) ask(next, count);
-      MultiplyDirect(
-          c, c.Acquire(next < steps), half, now, [&](int i) { return b[i]; }, acc);
-      c.Release<kMmaWarps>();
-    }
+    for (int left = steps; left > 0; left -= chunk_steps)
+      at = operand.Multiply(c, min(left, chunk_steps), half, at, acc);
     float sum[1][4];
     acc.Sum(sum);
     c.SharedTileDone(sum[0]);
   }
 }
 
-// Down: slice by slice of the active list; applies the rows' scores to each slice's product in
-// float32, in ascending expert id. Operands are copied three chunks ahead to where xs was, by every
-// warp for itself.
-struct DownRows {
+// OutputProj and Down with several rows. Down: slice by slice of the active list; it applies the
+// rows' scores to each slice's product in float32, in ascending expert id. Operands are copied
+// three chunks ahead to where xs was, by every warp for itself.
+struct DirectRows {
   // A chunk whose operands were asked for: its info is the k-steps of this warp, flags, and the
   // rows of the batch that the slice is for.
   struct Chunk {
@@ -103,11 +154,11 @@ struct DownRows {
   static constexpr uint32_t kNoChunk = ~0u, kCount = 0xf, kHalf = 1u << 4, kEndsSlice = 1u << 5,
                             kEndsTile = 1u << 6;
   static constexpr int kLiveShift = 8;
-  static constexpr int kPlaceBytes = kDirectSteps * 256;  // Of a warp.
-  static constexpr int kAhead = 3;                        // Chunks.
-  static_assert(kAhead * kMmaWarps * kPlaceBytes <= kXsStepsOne * 256);
+  static constexpr int kAhead = 3;  // Chunks.
+  static_assert(kAhead * kMmaWarps * kDirectSteps <= kXsStepsOne);
 
   MmaGroup<1>& c;
+  const bool down;
   const int active_count, slice_count;
   // The next chunk to ask for.
   uint32_t unit;
@@ -117,10 +168,11 @@ struct DownRows {
   // Of 32 slices, one a lane: expert id << 16 | rows that chose it.
   uint32_t listed = 0;
 
-  __device__ explicit DownRows(MmaGroup<1>& group)
+  __device__ explicit DirectRows(MmaGroup<1>& group)
       : c(group),
+        down(group.task().op == OpKind::kDown),
         active_count(group.ActiveCount()),
-        slice_count(TaskSlices(group.task(), group.layer(), active_count).end),
+        slice_count(down ? TaskSlices(group.task(), group.layer(), active_count).end : 1),
         unit(slice_count > 0 ? group.task().begin : group.task().end) {
     if (unit < c.task().end) StartSlice();
   }
@@ -128,14 +180,14 @@ struct DownRows {
   __device__ void StartSlice() {
     first = 0;
     const int full = Half() ? 0 : 1;
-    b = c.p.hidden_act + c.task().buffer_epoch * c.p.hidden_copy_bytes +
+    b = (down ? c.p.hidden_act + c.task().buffer_epoch * c.p.hidden_copy_bytes : c.p.attention) +
         (c.warp + (c.lane >> 4) * kMmaWarps) * 256 + (c.lane & 15) * 16;
-    if (slice == active_count) {
-      b += c.p.hidden_always_offset;
-      steps = c.layer().always_width / 16;
-      chunk_steps = c.layer().always_chunk[0][full];
+    if (!down || slice == active_count) {
       live = c.misc.active_rows;
       scores = 0x3f803f80u;
+      steps = (down ? c.layer().always_width : c.p.q_width) / 16;
+      chunk_steps = down ? c.layer().always_chunk[0][full] : c.p.smem.chunks.q_width[full];
+      if (down) b += c.p.hidden_always_offset;
       return;
     }
     if ((slice & 31) == 0) {
@@ -149,9 +201,7 @@ struct DownRows {
     steps = c.layer().expert_width / 16;
     chunk_steps = c.p.smem.chunks.expert_width[full];
   }
-  __device__ char* Place(int place) const {
-    return c.smem.xs() + (place * kMmaWarps + c.warp) * kPlaceBytes;
-  }
+  __device__ char* Place(int place) const { return OwnXs(c) + place * kDirectSteps * kOwnStride; }
   __device__ void Ask(Chunk& chunk, int place) {
     chunk.info = kNoChunk;
     if (unit >= c.task().end) return;
@@ -159,11 +209,11 @@ struct DownRows {
         max(0, (min(chunk_steps, steps - first) - c.warp + kMmaWarps - 1) / kMmaWarps);
     // 16 bytes a lane: two neighbouring lanes' of one column. What the other rows' columns hold
     // does not matter: columns do not mix.
-    const uint32_t to = SmemAddress(Place(place)) + c.lane * 16;
+    const uint32_t to = SmemAddress(Place(place)) + (c.lane >> 4) * kOwnStride + (c.lane & 15) * 16;
     const int wanted = live >> ((c.lane & 15) >> 1) & 1 ? count - (c.lane >> 4) : 0;
 #pragma unroll
     for (int i = 0; i < kDirectSteps; i += 2) {
-      if (i < wanted) AsyncCopy16(to + i * 256, b + i * (kMmaWarps * 256));
+      if (i < wanted) AsyncCopy16(to + i * kOwnStride, b + i * (kMmaWarps * 256));
     }
     chunk.scores = scores;
     chunk.info = count | (Half() ? kHalf : 0) | live << kLiveShift;
@@ -187,7 +237,7 @@ struct DownRows {
     const char* operand = Place(place) + c.lane * 8;
     MultiplyDirect(
         c, slot, now & kHalf, now & kCount,
-        [&](int i) { return *reinterpret_cast<const uint2*>(operand + i * 256); }, acc);
+        [&](int i) { return *reinterpret_cast<const uint2*>(operand + i * kOwnStride); }, acc);
     c.Release<kMmaWarps>();  // Also: all lanes have read the operands.
     Ask(chunk, place);
     AsyncCopyCommit();
@@ -233,5 +283,54 @@ struct DownRows {
     }
   }
 };
+
+// Down with one active row, whose experts' operands all have room: see OneRowOperand.
+__device__ __forceinline__ bool FitsOneRow(const MmaGroup<1>& c) {
+  const int slices = c.ActiveCount(), expert = c.layer().expert_width / 16,
+            always = c.layer().always_width / 16;
+  const auto most = [](int steps) { return (steps + kMmaWarps - 1) / kMmaWarps; };
+  return __popc(c.misc.active_rows) == 1 &&
+         slices * most(expert) + most(always) <= OneRowOperand::kSteps;
+}
+__device__ __forceinline__ void DownOneRow(MmaGroup<1>& c) {
+  const OneRowOperand operand(c);
+  const int active_count = c.ActiveCount();
+  const int slice_count = TaskSlices(c.task(), c.layer(), active_count).end;
+  const char* hidden = c.p.hidden_act + c.task().buffer_epoch * c.p.hidden_copy_bytes;
+  const int expert_steps = c.layer().expert_width / 16, own = operand.OwnSteps(expert_steps);
+#pragma unroll 1
+  for (int slice = 0; slice < active_count; ++slice)
+    operand.Ask(hidden + slice * c.p.hidden_slice_bytes, expert_steps, slice * own);
+  if (slice_count > active_count) {
+    operand.Ask(hidden + c.p.hidden_always_offset, c.layer().always_width / 16, active_count * own);
+  }
+  AsyncCopyWait();
+  __syncwarp();
+  c.landed = false;
+#pragma unroll 1
+  for (uint32_t unit = c.task().begin; unit < c.task().end; unit += 2) {
+    const int full = unit + 1 == c.task().end ? 0 : 1;
+    float total[4] = {};
+    int at = 0;
+#pragma unroll 1
+    for (int slice = 0; slice < slice_count; ++slice) {
+      const bool always = slice == active_count;
+      const int steps = always ? c.layer().always_width / 16 : expert_steps;
+      const int chunk_steps =
+          always ? c.layer().always_chunk[0][full] : c.p.smem.chunks.expert_width[full];
+      Accumulator<1> acc;
+      acc.Clear();
+#pragma unroll 1
+      for (int left = steps; left > 0; left -= chunk_steps)
+        at = operand.Multiply(c, min(left, chunk_steps), full == 0, at, acc);
+      const float score =
+          always ? 1.0f
+                 : Bf16BitsToFloat(c.smem.score()[c.smem.active_id()[slice] * 8 + operand.row]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total[i] += score * (acc.even[0][i] + acc.odd[0][i]);
+    }
+    c.SharedTileDone(total);
+  }
+}
 
 }  // namespace baton::cuda

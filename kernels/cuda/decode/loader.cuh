@@ -19,7 +19,8 @@ struct LoaderGroup : WorkerGroup<kRole, 32> {
   RingPlace next{};     // Where the next chunk goes.
   uint32_t chunks = 0;  // Issued so far.
 
-  __device__ RingBarriers& Ring() const { return kRole == kWeightRole ? misc.weights : misc.pages; }
+  static constexpr RingId kRing = kRole == kWeightRole ? kWeightRing : kPageRing;
+  __device__ RingBarriers& Ring() const { return misc.rings[kRing]; }
   __device__ int SlotCount() const {
     return kRole == kWeightRole ? p.smem.slot_count : p.smem.page_slot_count;
   }
@@ -29,19 +30,20 @@ struct LoaderGroup : WorkerGroup<kRole, 32> {
     this->Wait(Ring().empty[next.slot], next.phase ^ 1, kWaitLoader);
     return !Stopping();
   }
-  // Starts the copy of a chunk to the next slot, which has been waited for.
-  __device__ void Issue(const char* source, uint32_t bytes) {
+  // Makes the next slot, which has been waited for, expect its chunk. Begin starts the copy then;
+  // what is between the landing of one chunk and the start of the next leaves memory idle.
+  __device__ void Expect(uint32_t bytes) const {
+    if (lane == 0) BarrierExpect(SmemAddress(&Ring().full[next.slot]), bytes);
+  }
+  __device__ void Begin(const char* source, uint32_t bytes) {
     if (lane == 0) {
-      const uint32_t full = SmemAddress(&Ring().full[next.slot]);
       char* slot = kRole == kWeightRole ? smem.slot(next.slot) : smem.page_slot(next.slot);
-      BarrierExpect(full, bytes);
-      BulkLoad(SmemAddress(slot), source, bytes, full);
+      BulkLoad(SmemAddress(slot), source, bytes, SmemAddress(&Ring().full[next.slot]));
+      *const_cast<volatile uint32_t*>(&misc.issued[kRing]) = chunks + 1;
     }
     __syncwarp();
     next.Advance(SlotCount());
     ++chunks;
-    if (kRole == kWeightRole && lane == 0)
-      *const_cast<volatile uint32_t*>(&misc.weights_issued) = chunks;
   }
   // The block must not end before its copies have landed, whatever else happened.
   __device__ void Drain() {
@@ -60,83 +62,81 @@ struct WeightLoader : LoaderGroup<kWeightRole> {
 
   __device__ void Chunk(const char* source, uint32_t bytes) {
     if (!WaitSlot()) return;
+    Expect(bytes);
     if (chunks >= uint32_t(p.in_flight_chunks)) {
-      Wait(misc.weights.full[oldest.slot], oldest.phase, kWaitLoader);
+      Wait(misc.rings[kWeightRing].full[oldest.slot], oldest.phase, kWaitLoader);
       oldest.Advance(p.smem.slot_count);
     }
-    Issue(source, bytes);
+    Begin(source, bytes);
   }
-  // A tile of `steps` k-steps.
-  __device__ void Tile(const char* source, int steps, int step_bytes, int chunk_steps) {
-    for (; steps > 0; steps -= chunk_steps) {
-      const uint32_t bytes = min(steps, chunk_steps) * step_bytes;
-      Chunk(source, bytes);
-      source += bytes;
+  // The task's matrix of `slice`, and what its tiles have in common.
+  struct Matrix {
+    const char* at;
+    int steps;                   // K-steps.
+    const uint8_t* chunk_steps;  // By the tile's units, of which a k-step has unit_bytes each.
+  };
+  __device__ Matrix MatrixOf(int slice) const {
+    const ChunkTable& chunks = p.smem.chunks;
+    const bool always = slice == ActiveCount();
+    const int id = smem.active_id()[slice];
+    switch (task().op) {
+      case OpKind::kRouter:
+        return {layer().router, p.hidden / 16, chunks.hidden};
+      case OpKind::kQkvRope:
+        return {layer().qkv, p.hidden / 16, chunks.hidden};
+      case OpKind::kOutputProj:
+        return {layer().o, p.q_width / 16, chunks.q_width};
+      case OpKind::kLmHead:
+        return {p.head, p.hidden / 16, chunks.hidden};
+      case OpKind::kGateUp:
+        return {always ? layer().always_gate_up : layer().gate_up + id * layer().gate_up_bytes,
+                p.hidden / 16, chunks.gate_up};
+      default:
+        if (always) {
+          return {layer().always_down, layer().always_width / 16,
+                  layer().always_chunk[p.row_tiles - 1]};
+        }
+        return {layer().down + id * layer().down_bytes, layer().expert_width / 16,
+                chunks.expert_width};
     }
   }
-  // The task's rows of a matrix of `steps` k-steps: tiles of two units.
-  __device__ void Rows(const char* matrix, int steps, const uint8_t (&chunk_steps)[2]) {
-    for (uint32_t unit = task().begin; unit < task().end; unit += 2) {
-      const int full = unit + 2 <= task().end;
-      Tile(matrix + uint64_t(unit) * 256 * steps, steps, full ? 512 : 256, chunk_steps[full]);
+  // The task's tiles in the MMA warps' order. GateUp: slice by slice of the active list, in blocks
+  // of eight rows of both. Down: tile by tile over all slices, as a tile's sum over slices stays in
+  // registers.
+  __device__ void RunTask() {
+    const bool gate_up = task().op == OpKind::kGateUp;
+    SliceRange slices{0, 1};
+    if (gate_up || task().op == OpKind::kDown) {
+      WaitRouting();
+      slices = TaskSlices(task(), layer(), ActiveCount());
     }
-  }
-  // Slice by slice of the active list, in blocks of eight rows of both.
-  __device__ void GateUp() {
-    const SliceRange slices = TaskSlices(task(), layer(), ActiveCount());
-    for (int slice = slices.begin; slice < slices.end; ++slice) {
-      const char* matrix = slice == ActiveCount()
-                               ? layer().always_gate_up
-                               : layer().gate_up + smem.active_id()[slice] * layer().gate_up_bytes;
-      for (uint32_t row = task().begin; row < task().end; row += 8) {
-        const int rows = min(task().end - row, 8u);
-        Tile(matrix + uint64_t(row) * 4 * p.hidden, p.hidden / 16, 64 * rows,
-             p.smem.chunks.gate_up[rows]);
+    const uint32_t tile_units = gate_up ? 8 : 2, unit_bytes = gate_up ? 64 : 256;
+    uint32_t unit = task().begin;
+#pragma unroll 1
+    for (int slice = slices.begin; slice < slices.end && unit < task().end;) {
+      const Matrix matrix = MatrixOf(slice);
+      const uint32_t units = min(task().end - unit, tile_units);
+      const int chunk_steps = matrix.chunk_steps[units - 1];
+      const char* source = matrix.at + uint64_t(unit) * unit_bytes * matrix.steps;
+#pragma unroll 1
+      for (int left = matrix.steps; left > 0; left -= chunk_steps) {
+        const uint32_t bytes = min(left, chunk_steps) * unit_bytes * units;
+        Chunk(source, bytes);
+        source += bytes;
       }
-    }
-  }
-  // Tile by tile over all slices: a tile's sum over slices stays in registers.
-  __device__ void Down() {
-    const int active = ActiveCount();
-    const int slices = TaskSlices(task(), layer(), active).end;
-    for (uint32_t unit = task().begin; unit < task().end; unit += 2) {
-      const int full = unit + 2 <= task().end;
-      for (int slice = 0; slice < slices; ++slice) {
-        const bool always = slice == active;
-        const int width = always ? layer().always_width : layer().expert_width;
-        const char* matrix = always ? layer().always_down
-                                    : layer().down + smem.active_id()[slice] * layer().down_bytes;
-        Tile(matrix + uint64_t(unit) * 16 * width, width / 16, full ? 512 : 256,
-             always ? layer().always_chunk[p.row_tiles - 1][full]
-                    : p.smem.chunks.expert_width[full]);
+      if (gate_up) {
+        unit += tile_units;
+        if (unit < task().end) continue;
+        unit = task().begin;
+        ++slice;
+      } else if (++slice == slices.end) {
+        slice = slices.begin;
+        unit += tile_units;
       }
     }
   }
   __device__ void Run() {
-    while (Next() && !Stopping()) {
-      const ChunkTable& chunks = p.smem.chunks;
-      switch (task().op) {
-        case OpKind::kRouter:
-          Rows(layer().router, p.hidden / 16, chunks.hidden);
-          break;
-        case OpKind::kQkvRope:
-          Rows(layer().qkv, p.hidden / 16, chunks.hidden);
-          break;
-        case OpKind::kOutputProj:
-          Rows(layer().o, p.q_width / 16, chunks.q_width);
-          break;
-        case OpKind::kLmHead:
-          Rows(p.head, p.hidden / 16, chunks.hidden);
-          break;
-        default:
-          WaitRouting();
-          if (task().op == OpKind::kGateUp) {
-            GateUp();
-          } else {
-            Down();
-          }
-      }
-    }
+    while (Next() && !Stopping()) RunTask();
     Finish();
     Drain();
   }
@@ -164,7 +164,8 @@ struct KvLoader : LoaderGroup<kKvRole> {
 #pragma unroll 1
       for (int i = 0; i < 2; ++i, tile += values) {
         if (!WaitSlot()) return;
-        Issue(tile, p.kv_tile_bytes);
+        Expect(p.kv_tile_bytes);
+        Begin(tile, p.kv_tile_bytes);
       }
     }
   }

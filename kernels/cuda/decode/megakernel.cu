@@ -45,7 +45,6 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   plan.norm = take(d.row_tiles <= 2 ? d.hidden * 2 : 0);  // kNormAhead
   plan.norm_partial = take(2 * kMmaWarps * columns * 4);
   plan.reduce = take(partials * 512);
-  plan.attention = take(kAttentionScratch);
   plan.score = take(d.expert_limit * columns * 2);
   plan.active = take(d.expert_limit * 6);
   plan.gathered = take(d.row_tiles > 2 ? (d.expert_limit + 1) * columns : 0);
@@ -59,7 +58,7 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   plan.slot_count = at < limit ? static_cast<int>((limit - at) / plan.slot_bytes) : 0;
   if (plan.slot_count > kMaxSlots) plan.slot_count = kMaxSlots;
   for (int rows = 1; rows <= 8; ++rows) {
-    plan.chunks.gate_up[rows] =
+    plan.chunks.gate_up[rows - 1] =
         static_cast<uint8_t>(ChunkSteps(d.slot_bytes, 64 * rows, d.hidden / 16, kMaxChunkSteps));
   }
   for (int full = 0; full < 2; ++full) {

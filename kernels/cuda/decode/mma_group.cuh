@@ -99,15 +99,16 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
   // A team may be so far ahead of the other that the slot's barrier is at the phase of an earlier
   // chunk, whose parity says nothing: the chunk must have been asked for.
   __device__ bool Arrived(const RingPlace& place, uint32_t chunk) const {
-    const uint32_t issued = *const_cast<const volatile uint32_t*>(&misc.weights_issued);
+    const uint32_t issued = *const_cast<const volatile uint32_t*>(&misc.issued[kWeightRing]);
     return static_cast<int32_t>(issued - chunk) > 0 &&
-           BarrierTest(SmemAddress(&misc.weights.full[place.slot]), place.phase);
+           BarrierTest(SmemAddress(&misc.rings[kWeightRing].full[place.slot]), place.phase);
   }
   // A chunk that kParts warps read. Barriers count eight arrivals.
   template <int kParts>
   __device__ void Release() {
     __syncwarp();
-    if (lane < kMmaWarps / kParts) BarrierArrive(SmemAddress(&misc.weights.empty[next.slot]));
+    if (lane < kMmaWarps / kParts)
+      BarrierArrive(SmemAddress(&misc.rings[kWeightRing].empty[next.slot]));
     next.Advance(p.smem.slot_count);
     ++taken;
   }
@@ -239,7 +240,7 @@ __device__ void MultiplyRows(MmaGroup<NT>& c) {
       const bool half = !gate_up && left < 2;
       const int step_bytes = gate_up ? 64 * rows : half ? 256 : 512;
       const int chunk_steps =
-          gate_up ? p.smem.chunks.gate_up[rows] : p.smem.chunks.hidden[half ? 0 : 1];
+          gate_up ? p.smem.chunks.gate_up[rows - 1] : p.smem.chunks.hidden[half ? 0 : 1];
       if (kTeams<NT> == 2) {
         const bool other = c.turn != c.Team();
         c.turn ^= 1;

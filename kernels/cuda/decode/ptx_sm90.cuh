@@ -67,6 +67,10 @@ __device__ __forceinline__ void AsyncCopyWaitAllBut() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 __device__ __forceinline__ void AsyncCopyWait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// This thread's stores to shared memory come before bulk copies that are started from now on.
+__device__ __forceinline__ void ProxyFence() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 __device__ __forceinline__ void NamedBarrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
@@ -87,6 +91,14 @@ __device__ __forceinline__ float4 LoadRelaxed4(const void* p) {
   float4 v;
   asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(p)
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ float2 LoadRelaxed2(const void* p) {
+  float2 v;
+  asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];"
+               : "=f"(v.x), "=f"(v.y)
                : "l"(p)
                : "memory");
   return v;
@@ -177,6 +189,24 @@ __device__ __forceinline__ uint4 LoadMatrix4Transposed(uint32_t address) {
                : "r"(address)
                : "memory");
   return v;
+}
+// An 8x8 bf16 matrix, of which lane i holds two neighbours of row i / 4, becomes its transpose.
+__device__ __forceinline__ uint32_t TransposeMatrix(uint32_t pair) {
+  uint32_t v;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(v) : "r"(pair));
+  return v;
+}
+// 2^x in the hardware's precision; subnormal results are zero.
+__device__ __forceinline__ float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// The same value, of which the compiler knows nothing: what is worked out from it stays behind
+// this.
+__device__ __forceinline__ int Opaque(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
 }
 
 }  // namespace baton::cuda

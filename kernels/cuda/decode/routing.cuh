@@ -35,8 +35,8 @@ __device__ __forceinline__ float RoutingWeight(const DecodeParams& p, float logi
   return RoundBf16(weight);
 }
 
-// The row's router logits, expert lane + 32 i in value[i]; waits for their packets.
-__device__ __forceinline__ void WaitLogits(const AttentionGroup& c, int row,
+// The row's router logits, expert lane + 32 i in value[i]; waits for their packets if `waits`.
+__device__ __forceinline__ void LoadLogits(const AttentionGroup& c, int row, bool waits,
                                            float (&value)[kExpertsPerLane]) {
   const DecodeParams& p = c.p;
   const int count = c.layer().expert_count;
@@ -54,7 +54,7 @@ __device__ __forceinline__ void WaitLogits(const AttentionGroup& c, int row,
       all &= Has(packet, epoch);
       value[i] = __uint_as_float(uint32_t(packet));
     }
-    return all;
+    return all || !waits;
   });
 }
 
@@ -63,46 +63,51 @@ struct Choice {
   int expert = 0;
   float weight = 0.0f;
 };
-__device__ __forceinline__ Choice SelectExperts(const AttentionGroup& c, int row) {
+// With `rehearse` all of it is done once before, on whatever the logits were: the code, which else
+// would come from L2 while every worker waits for it, is near when the logits are there.
+__device__ __forceinline__ Choice SelectExperts(const AttentionGroup& c, int row, bool rehearse) {
   const DecodeParams& p = c.p;
   const int lane = c.lane;
   const LayerDevice& layer = c.layer();
   const ExpertDraw draw{p.step, c.task().layer, row, layer.expert_count, p.forced_experts};
-  uint32_t key[kExpertsPerLane];
-  float value[kExpertsPerLane];
-  WaitLogits(c, row, value);
-#pragma unroll
-  for (int i = 0; i < kExpertsPerLane; ++i) {
-    const int expert = lane + 32 * i;
-    key[i] = 0;
-    if (expert >= layer.expert_count) continue;
-    key[i] = draw.pool > 0 ? DrawnExpertKey(draw, expert)
-                           : ExpertKey(__float_as_uint(value[i]) >> 16, expert);
-  }
   Choice choice;
-  float chosen_logit = 0.0f;
 #pragma unroll 1
-  for (int k = 0; k < p.experts_per_token; ++k) {
-    uint32_t best = 0;
-#pragma unroll
-    for (int i = 0; i < kExpertsPerLane; ++i) best = max(best, key[i]);
-    best = __reduce_max_sync(~0u, best);
-    const int expert = ExpertOfKey(best);
-    float logit = 0.0f;
+  for (int pass = rehearse ? 0 : 1; pass < 2; ++pass) {
+    uint32_t key[kExpertsPerLane];
+    float value[kExpertsPerLane];
+    LoadLogits(c, row, pass == 1, value);
 #pragma unroll
     for (int i = 0; i < kExpertsPerLane; ++i) {
-      if (key[i] == best) {
-        logit = value[i];
-        key[i] = 0;
+      const int expert = lane + 32 * i;
+      key[i] = 0;
+      if (expert >= layer.expert_count) continue;
+      key[i] = draw.pool > 0 ? DrawnExpertKey(draw, expert)
+                             : ExpertKey(__float_as_uint(value[i]) >> 16, expert);
+    }
+    float chosen_logit = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < p.experts_per_token; ++k) {
+      uint32_t best = 0;
+#pragma unroll
+      for (int i = 0; i < kExpertsPerLane; ++i) best = max(best, key[i]);
+      best = __reduce_max_sync(~0u, best);
+      const int expert = ExpertOfKey(best);
+      float logit = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kExpertsPerLane; ++i) {
+        if (key[i] == best) {
+          logit = value[i];
+          key[i] = 0;
+        }
+      }
+      logit = __shfl_sync(~0u, logit, expert & 31);
+      if (lane == k) {
+        choice.expert = expert;
+        chosen_logit = logit;
       }
     }
-    logit = __shfl_sync(~0u, logit, expert & 31);
-    if (lane == k) {
-      choice.expert = expert;
-      chosen_logit = logit;
-    }
+    choice.weight = RoutingWeight(p, chosen_logit, lane);
   }
-  choice.weight = RoutingWeight(p, chosen_logit, lane);
   return choice;
 }
 
@@ -121,7 +126,7 @@ __device__ void RunRouting(AttentionGroup& c) {
     for (int row = c.warp; !cleared || row < p.row_limit; row += kAttentionWarps) {
       const bool active = row < p.row_limit && c.RowActive(row);
       Choice choice;
-      if (active) choice = SelectExperts(c, row);
+      if (active) choice = SelectExperts(c, row, !cleared);
       // Once some row's logits are there, nobody is at the last layer's list any more.
       if (!cleared && (active || row >= p.row_limit)) {
         c.Sync();

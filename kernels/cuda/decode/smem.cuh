@@ -35,6 +35,8 @@ struct RingPlace {
   }
 };
 
+// A worker's rings.
+enum RingId { kWeightRing, kPageRing, kRings };
 struct RingBarriers {
   uint64_t full[kMaxSlots];
   uint64_t empty[kMaxSlots];
@@ -101,6 +103,12 @@ struct AttentionItem {
   int low;
 };
 
+// Where an attention warp is in the pages' ring.
+struct PageCursor {
+  RingPlace next;
+  uint32_t taken;  // Tiles taken and skipped.
+};
+
 // What the warps of a worker share besides ring and buffers: plans, barriers, rows, routing.
 struct ControlSmem {
   LayerDevice layer[kRoles][2];  // Of even and odd layers: each role's copy of its current one.
@@ -110,16 +118,15 @@ struct ControlSmem {
   uint32_t finished[kRoles];  // Not 0: the role is at its list's end.
   long long start;            // Clock of MMA thread 0.
   uint32_t wait_memory, wait_routing, wait_join, wait_other;  // Cycles of MMA thread 0 this step.
-  RingBarriers weights, pages;
-  uint32_t weights_issued;             // Chunks of weights whose copies were started.
+  RingBarriers rings[kRings];
+  uint32_t issued[kRings];  // Chunks whose copies were started.
+  PageCursor page_cursors[kAttentionWarps];
   uint64_t partial_full[kMaxStages];   // A stage of `reduce` holds a tile of all MMA warps.
   uint64_t partial_empty[kMaxStages];  // The epilogue warps have read it.
   uint64_t routing;                    // Completes once a layer, when `active` and `score` are its.
   uint64_t write_page[2][kMaxRows];    // Byte offset in the arena of the page that takes the row's
                                        // new K/V.
   uint64_t seed[kMaxRows];
-  // Attention: maximum, later sum, of each warp and head.
-  float soft_max[kAttentionWarps][kMaxGroup];
   float temperature[kMaxRows];
   int position[kMaxRows];
   int token[kMaxRows];
@@ -155,7 +162,6 @@ struct Smem {
     return reinterpret_cast<float*>(base + p.smem.norm_partial) + of * kMmaWarps * 8 * p.row_tiles;
   }
   __device__ float* reduce() const { return reinterpret_cast<float*>(base + p.smem.reduce); }
-  __device__ char* attention() const { return base + p.smem.attention; }
   __device__ uint16_t* score() const { return reinterpret_cast<uint16_t*>(base + p.smem.score); }
   __device__ uint32_t* row_mask() const {
     return reinterpret_cast<uint32_t*>(base + p.smem.active);
@@ -214,6 +220,14 @@ __device__ __forceinline__ float HighFloat(uint32_t pair) {
   return __uint_as_float(pair & 0xffff0000u);
 }
 
+// Whether the attention's result travels as packets, from merge to output projection: where there
+// is one active row, whose k-steps all warps fetch in one round trip.
+inline constexpr int kMostOneRowSteps = 32;  // Of a warp.
+template <int NT>
+__device__ __forceinline__ bool SoleRowPackets(const DecodeParams& p, const ControlSmem& misc) {
+  return NT == 1 && __popc(misc.active_rows) == 1 && p.q_width / 16 <= kMostOneRowSteps * kMmaWarps;
+}
+
 // The cached keys of a row that a layer sees, [low, position), cut into splits of whole pages. The
 // cut depends on the row alone.
 struct SplitPlan {
@@ -229,8 +243,6 @@ __device__ __forceinline__ SplitPlan PlanSplits(const DecodeParams& p, int posit
       plan.page_count > 0 ? (plan.page_count + plan.pages_per_split - 1) / plan.pages_per_split : 0;
   return plan;
 }
-inline constexpr int kProbabilityStride = 64 + 8;  // bf16; rows 16 bytes apart in banks.
-inline constexpr int kAttentionScratch = kMaxGroup * kProbabilityStride * 2;
 
 // The worker's item of `row`, if it has one. Splits go to workers in turn, their heads side by
 // side, rotated by row so that short rows load different workers.

@@ -16,7 +16,8 @@ struct WorkerGroup {
   const DecodeParams& p;
   const Smem& smem;
   ControlSmem& misc;
-  const int worker, tid, warp, lane;  // tid and warp within the group.
+  const int worker;
+  int tid, warp, lane;  // tid and warp within the group.
   int task_index = -1;
   int entered = -1;  // Layer whose constants this role has in shared memory.
 
@@ -28,7 +29,7 @@ struct WorkerGroup {
   // registers, since spilled ones come from L2, as every fence empties L1.
   __device__ const Task& task() const { return TaskPlace(task_index); }
   __device__ Task& TaskPlace(int index) const {
-    return misc.task[FirstWarp(kRole) + warp][index & 1];
+    return misc.task[FirstWarp(kRole) + Opaque(warp)][index & 1];
   }
 
   __device__ void Wait(const uint64_t& barrier, uint32_t parity, WaitKind kind) const {
@@ -61,6 +62,12 @@ struct WorkerGroup {
   }
   // Makes the role's next task the current one; false at the end of its list.
   __device__ bool Next() {
+    // Addresses of all ops' data, worked out before the loop, would fill the registers.
+    if (kRole == kAttentionRole || kRole == kEpilogueRole) {
+      tid = Opaque(tid);
+      warp = Opaque(warp);
+      lane = Opaque(lane);
+    }
     ++task_index;
     AsyncCopyWait();
     __syncwarp();
