@@ -120,6 +120,41 @@ class DecodeGpuTest : public testing::Test {
     }
   }
 
+  // What each row does when row_of_slot's rows run side by side, under random delays by a seed that
+  // is not 0.
+  std::map<int, RowTrace> Traces(const std::map<int, int>& row_of_slot, uint32_t delay_seed) {
+    constexpr int kTokens = 24;
+    std::map<int, RowTrace> traces;
+    runner_->tuning().delay_seed = delay_seed;
+    std::map<int, std::vector<TokenId>> prompts;
+    for (const auto& [slot, row] : row_of_slot) {
+      for (int i = 0; i < 5 + row * 9; ++i)
+        prompts[slot].push_back((row * 131 + i * 37) % 4000 + 20);
+    }
+    Feed(prompts);
+    StepInput input;
+    for (const auto& [slot, row] : row_of_slot) {
+      RowJoin join = Join(slot, 77 + row, static_cast<int>(prompts[slot].size()), kTokens);
+      join.sampling = {.temperature = row % 3 == 0 ? 0.0f : 0.8f, .seed = uint64_t(row)};
+      input.joins.push_back(join);
+    }
+    EXPECT_TRUE(runner_->Submit(input).ok());
+    for (int i = 0; i < kTokens; ++i) {
+      if (i + 1 < kTokens) {
+        EXPECT_TRUE(runner_->Submit({}).ok());
+      }
+      auto output = runner_->Await();
+      EXPECT_TRUE(output.ok()) << output.status();
+      if (!output.ok()) return traces;
+      for (const RowResult& r : output->rows) {
+        RowTrace& t = traces[row_of_slot.at(r.slot)];
+        t.tokens.push_back(r.sampled.token);
+        t.logprob_bits.push_back(std::bit_cast<uint32_t>(r.sampled.logprob));
+      }
+    }
+    return traces;
+  }
+
   std::unique_ptr<Checkpoint> checkpoint_;
   std::unique_ptr<PackedWeights> weights_;
   std::unique_ptr<TaskGraph> graph_;
@@ -200,58 +235,27 @@ TEST_F(DecodeGpuTest, MatchesHuggingFaceOnNorthNano) {
   EXPECT_LE(median, 1.25);
 }
 
-TEST_F(DecodeGpuTest, ARowIsBitIdenticalAloneAndInABatchUnderDelays) {
+TEST_F(DecodeGpuTest, ARowIsBitIdenticalInAnySlotAndNumberOfRowsUnderDelays) {
   MakeRunner({});
   ASSERT_NE(runner_, nullptr);
-  constexpr int kTokens = 24;
-  const auto prompt_of = [](int slot) {
-    std::vector<TokenId> prompt;
-    for (int i = 0; i < 5 + slot * 9; ++i) prompt.push_back((slot * 131 + i * 37) % 4000 + 20);
-    return prompt;
-  };
-  const auto sampling = [](int row) {
-    return SamplingParams{.temperature = row % 3 == 0 ? 0.0f : 0.8f, .seed = uint64_t(row)};
-  };
-  // Row `row`'s request in slot `slot`, with other rows or not.
-  const auto run = [&](const std::map<int, int>& row_of_slot, uint32_t delay_seed) {
-    std::map<int, RowTrace> traces;
-    runner_->tuning().delay_seed = delay_seed;
-    std::map<int, std::vector<TokenId>> prompts;
-    for (const auto& [slot, row] : row_of_slot) prompts[slot] = prompt_of(row);
-    Feed(prompts);
-    StepInput input;
-    for (const auto& [slot, row] : row_of_slot) {
-      RowJoin join = Join(slot, 77 + row, static_cast<int>(prompts[slot].size()), kTokens);
-      join.sampling = sampling(row);
-      input.joins.push_back(join);
-    }
-    EXPECT_TRUE(runner_->Submit(input).ok());
-    for (int i = 0; i < kTokens; ++i) {
-      if (i + 1 < kTokens) {
-        EXPECT_TRUE(runner_->Submit({}).ok());
-      }
-      auto output = runner_->Await();
-      EXPECT_TRUE(output.ok()) << output.status();
-      if (!output.ok()) return traces;
-      for (const RowResult& r : output->rows) {
-        RowTrace& t = traces[row_of_slot.at(r.slot)];
-        t.tokens.push_back(r.sampled.token);
-        t.logprob_bits.push_back(std::bit_cast<uint32_t>(r.sampled.logprob));
-      }
-    }
-    return traces;
-  };
-  std::map<int, int> all;
-  for (int slot = 0; slot < 32; ++slot) all[slot] = slot;
-  const auto together = run(all, 0);
-  const auto delayed = run(all, 12345);
-  EXPECT_EQ(together, delayed);
-  std::map<int, int> shuffled;
-  for (int slot = 0; slot < 32; ++slot) shuffled[slot] = (slot * 7 + 3) % 32;
-  EXPECT_EQ(together, run(shuffled, 99));
+  std::map<int, int> all, shuffled;
+  for (int slot = 0; slot < 32; ++slot) {
+    all[slot] = slot;
+    shuffled[slot] = (slot * 7 + 3) % 32;
+  }
+  const auto together = Traces(all, 0);
+  EXPECT_EQ(together, Traces(all, 12345));
+  EXPECT_EQ(together, Traces(shuffled, 99));
+  // Every number of row tiles, and several rows in one.
+  for (int count : {2, 5, 8, 16, 24}) {
+    std::map<int, int> some;
+    for (int slot = 0; slot < count; ++slot) some[slot] = 31 - slot;
+    for (const auto& [row, trace] : Traces(some, 1000 + count))
+      EXPECT_EQ(trace, together.at(row)) << "row " << row << " of " << count;
+  }
   for (int row : {0, 1, 7, 16, 31}) {
     for (int slot : {0, 11, 29}) {
-      const auto alone = run({{slot, row}}, 7 + row);
+      const auto alone = Traces({{slot, row}}, 7 + row);
       EXPECT_EQ(alone.at(row), together.at(row)) << "row " << row << " in slot " << slot;
     }
   }

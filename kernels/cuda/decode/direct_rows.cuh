@@ -33,18 +33,18 @@ __device__ __forceinline__ void MultiplyDirect(const MmaGroup<1>& c, const char*
   if (count & 1) acc.Swap();
 }
 
-// Operands lie where xs was, those of a warp one after the other.
-inline constexpr int kOwnStride = 256;  // From one k-step to the next.
-__device__ __forceinline__ char* OwnXs(const MmaGroup<1>& c) {
-  return c.smem.xs() + c.warp * (kXsStepsOne / kMmaWarps) * 256;
-}
+// Operands lie where xs was. Every warp keeps to the k-steps of xs that are its own, s % 8 == w:
+// when it is done, it writes the next x to them, whatever the others are still at.
+inline constexpr int kOwnStride = kMmaWarps * 256;  // From one to the next.
+__device__ __forceinline__ char* OwnXs(const MmaGroup<1>& c) { return c.smem.xs() + c.warp * 256; }
 
 __device__ __forceinline__ int OnlyRow(const ControlSmem& misc) {
   return __ffs(misc.active_rows) - 1;
 }
 
 // With one active row: the operand's k-steps are 32 bytes each, so that all of them, of every
-// slice, are asked for at once and have room where xs was, eight in place of each k-step of xs.
+// slice, are asked for at once and have room where xs was, eight in place of each k-step of xs that
+// is the warp's own.
 struct OneRowOperand {
   static constexpr int kSteps = kXsStepsOne / kMmaWarps * 8;  // Of a warp, at most.
   const MmaGroup<1>& c;
@@ -273,6 +273,7 @@ struct DirectRows {
       Ask(chunk[i], i);
       AsyncCopyCommit();
     }
+    c.InjectWarpDelay();
 #pragma unroll 1
     for (int place = 0; chunk[0].info != kNoChunk; place = place + 1 == kAhead ? 0 : place + 1) {
       Step(chunk[0], place, acc, total);
@@ -305,6 +306,7 @@ __device__ __forceinline__ void DownOneRow(MmaGroup<1>& c) {
     operand.Ask(hidden + c.p.hidden_always_offset, c.layer().always_width / 16, active_count * own);
   }
   AsyncCopyWait();
+  c.InjectWarpDelay();
   __syncwarp();
   c.landed = false;
 #pragma unroll 1

@@ -442,6 +442,7 @@ struct GlobalRows {
       chunk[d] = Ask(d);
       AsyncCopyCommit();
     }
+    c.InjectWarpDelay();
 #pragma unroll 1
     for (int place = 0;; place ^= 1) {
       const uint32_t now = place ? chunk[1] : chunk[0];

@@ -87,15 +87,23 @@ struct WorkerGroup {
       entered = l;
       PrefetchLayer(l + 1);
     }
-    if (p.delay_seed != 0 && tid == 0) InjectDelay();
+    if (p.delay_seed != 0 && tid == 0) InjectDelay(0);
     return true;
   }
-  __device__ void InjectDelay() const {
-    const uint32_t hash = HashMix(p.delay_seed + p.step, (worker * 8 + kRole) * 4096 + task_index);
+  // Tests: by one thread, now and then a delay of up to 20 us, by a hash of where it is.
+  __device__ void InjectDelay(int place) const {
+    const uint32_t hash =
+        HashMix(p.delay_seed + p.step + place * 7919, (worker * 8 + kRole) * 4096 + task_index);
     if ((hash & 15) != 0) return;
     const uint64_t until = GlobalTimerNs() + (hash >> 8) % 20000;
     while (GlobalTimerNs() < until) {
     }
+  }
+  // The same for each warp of the group by itself.
+  __device__ void InjectWarpDelay() const {
+    if (p.delay_seed == 0) return;
+    if (lane == 0) InjectDelay(1 + warp);
+    __syncwarp();
   }
   // phase 0: begins; 1: its waits are over; 2: done.
   __device__ void Trace(int phase) const {
