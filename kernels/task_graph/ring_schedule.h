@@ -20,22 +20,22 @@ struct StepLoad {
 
 // A worker's rings. Chunk n of a ring lies in slot n % slots.
 struct RingShape {
-  int weight_slots = 5;
+  int weight_slots = 4;
   int weight_slot_bytes = 24576;
   // Of the weights: chunk n goes out once the one so far back has landed.
   int in_flight_chunks = 2;
-  int kv_slots = 3;
+  int kv_slots = 4;
   int kv_slot_bytes = 16384;  // Keys or values of a page, of one head.
 
   // As the decode kernel has them at North Mini Code's geometry: more rows leave less of shared
   // memory.
   static constexpr RingShape For(int rows) {
     if (rows <= 8) return {};
-    if (rows <= 16) return {.weight_slots = 4, .kv_slots = 2};
+    if (rows <= 16) return {.kv_slots = 2};
     if (rows <= 24) {
-      return {.weight_slots = 4, .weight_slot_bytes = 16384, .in_flight_chunks = 3, .kv_slots = 2};
+      return {.weight_slot_bytes = 16384, .in_flight_chunks = 3, .kv_slots = 2};
     }
-    return {.weight_slots = 4, .weight_slot_bytes = 12288, .in_flight_chunks = 4, .kv_slots = 1};
+    return {.weight_slot_bytes = 12288, .in_flight_chunks = 4, .kv_slots = 1};
   }
 };
 

@@ -39,13 +39,13 @@ struct World {
   std::priority_queue<Wake, std::vector<Wake>, std::greater<Wake>> wakes;
 
   int row_tiles() const { return (rows + 7) / 8; }
-  // What travels as packets; of x and the merged heads only one row tile is not waited for by
-  // counter.
+  // What travels as packets; of x only one row tile, of the merged heads one row is not waited for
+  // by counter.
   bool IsPacket(uint16_t counter) const {
     const CounterKind kind = PlaceOfCounter(counter, layer_count).kind;
-    if (kind == CounterKind::kX || kind == CounterKind::kMerged) return row_tiles() == 1;
-    return kind == CounterKind::kRouter || kind == CounterKind::kQkv ||
-           kind == CounterKind::kPartial;
+    if (kind == CounterKind::kX) return row_tiles() == 1;
+    if (kind == CounterKind::kMerged) return rows == 1;
+    return kind == CounterKind::kRouter || kind == CounterKind::kQkv;
   }
   // When a waiter sees the counter complete.
   double ReadyAt(uint16_t counter) const {
