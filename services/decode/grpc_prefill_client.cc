@@ -16,7 +16,8 @@ namespace {
 // Mapping an arena and its self-test take milliseconds; a worker that computes is not slower.
 constexpr std::chrono::milliseconds kAttachTimeout(10000);
 // A worker that comes back may be known as ready before this process' channel has tried to connect
-// again (peer_channel.cc: after half a second at most): a first call waits so long for it.
+// again (peer_channel.cc: after half a second at most): a first call waits so long for it. One that
+// is being connected to is there, if busy: it has as long as the call.
 constexpr std::chrono::milliseconds kConnectTimeout(1000);
 // The answer may wait for the end of a chunk; the call is repeated when it takes longer.
 constexpr std::chrono::milliseconds kRevokeTimeout(5000);
@@ -76,7 +77,8 @@ void GrpcPrefillClient::Attach(const std::string& address, const KvArenaDescript
              [call = std::weak_ptr(context), channel = peer.channel, unconnected](bool expired) {
                const auto waiting = call.lock();
                if (!expired || waiting == nullptr) return;
-               if (channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return;
+               const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/false);
+               if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_CONNECTING) return;
                *unconnected = true;
                waiting->TryCancel();
              });

@@ -1,10 +1,15 @@
 #include "services/decode/grpc_prefill_client.h"
 
+#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <future>
 
+#include "absl/strings/str_cat.h"
 #include "services/base/grpc_server.h"
 #include "tests/fakes/scripted_backend.h"
 
@@ -106,6 +111,27 @@ TEST_F(GrpcPrefillClientTest, AttachWaitsAMomentForAWorkerThatComesBack) {
   const auto attached = back.get();
   ASSERT_TRUE(attached.ok()) << attached.status();
   EXPECT_EQ(attached->incarnation, "worker");
+}
+
+TEST_F(GrpcPrefillClientTest, AttachIsPatientWithAWorkerThatIsSlowToGreet) {
+  // Takes the connection, but says nothing on it for longer than a dead worker is waited for.
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof(at);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&at), size), 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&at), &size), 0);
+  const std::string address = absl::StrCat("127.0.0.1:", ntohs(at.sin_port));
+  KvArenaDescriptor arena = DescribeArena(ScriptedLayout(3, 3), {});
+  arena.incarnation = "arena";
+  auto [done, answer] = Waiter<absl::StatusOr<AttachAnswer>>();
+  client_.Attach(address, arena, done);
+  EXPECT_EQ(answer.wait_for(std::chrono::milliseconds(1500)), std::future_status::timeout);
+  close(listener);
+  const auto server = GrpcServer::Start(address, {&worker_});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto attached = answer.get();
+  EXPECT_TRUE(attached.ok()) << attached.status();
 }
 
 TEST_F(GrpcPrefillClientTest, CancelEndsACall) {
