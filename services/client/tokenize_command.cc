@@ -55,9 +55,20 @@ absl::StatusOr<std::string> Tokenize(const CommandLine& line, RouterClient& clie
   return json.dump();
 }
 
-ExitCode RunTokenize(const CommandLine& line) {
+// Sends the request, if what the line says makes one, and prints the answer.
+template <typename Request, typename Send>
+ExitCode Ask(const CommandLine& line, const absl::StatusOr<Request>& request, Send send) {
+  if (!request.ok()) return Complain(request.status(), kExitUsage);
   const auto timeout = ReadTimeout(line);
   if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
+  RouterClient client(line.text("router"), *timeout);
+  const absl::StatusOr<std::string> answer = send(line, client, *request);
+  if (!answer.ok()) return Complain(answer.status(), ExitCodeFor(answer.status()));
+  std::printf("%s\n", answer->c_str());
+  return kExitOk;
+}
+
+ExitCode RunTokenize(const CommandLine& line) {
   const int sources = line.given("ids") + line.given("messages") + line.given("text-file") +
                       !line.operands().empty();
   if (sources != 1) {
@@ -65,16 +76,8 @@ ExitCode RunTokenize(const CommandLine& line) {
                         "wanted one of TEXT, --text-file, --messages and --ids, found ", sources)),
                     kExitUsage);
   }
-  const auto ids = MakeDetokenizeRequest(line);
-  if (!ids.ok()) return Complain(ids.status(), kExitUsage);
-  const auto text = MakeTokenizeRequest(line);
-  if (!text.ok()) return Complain(text.status(), kExitUsage);
-  RouterClient client(line.text("router"), *timeout);
-  const auto output =
-      line.given("ids") ? Detokenize(line, client, *ids) : Tokenize(line, client, *text);
-  if (!output.ok()) return Complain(output.status(), ExitCodeFor(output.status()));
-  std::printf("%s\n", output->c_str());
-  return kExitOk;
+  if (line.given("ids")) return Ask(line, MakeDetokenizeRequest(line), Detokenize);
+  return Ask(line, MakeTokenizeRequest(line), Tokenize);
 }
 
 }  // namespace
