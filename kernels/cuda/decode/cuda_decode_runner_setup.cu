@@ -166,12 +166,14 @@ absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
         std::max(layer.dense ? always_width : expert_width, layer.ffn_width);
   }
   always_width = std::max(always_width, config_.shared_width);
-  p.x_copy_bytes = columns * p.hidden * 4;
+  p.x_copy_bytes = columns * p.hidden * 2;
+  p.x_packets_copy_bytes = 8 * p.hidden / 2 * sizeof(uint64_t);
   p.router_copy = columns * p.expert_limit;
   p.hidden_slice_bytes = columns * expert_width * 2;
   p.hidden_always_offset = p.hidden_slice_bytes * std::max(1, config_.expert_count);
   p.hidden_copy_bytes = p.hidden_always_offset + columns * always_width * 2;
-  BATON_RETURN_IF_ERROR(PacketArray(&p.x, 3 * p.x_copy_bytes / sizeof(uint64_t)));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.x, 3 * p.x_copy_bytes));
+  BATON_RETURN_IF_ERROR(PacketArray(&p.x_packets, 3 * p.x_packets_copy_bytes / sizeof(uint64_t)));
   BATON_RETURN_IF_ERROR(PacketArray(&p.router_logits, 3 * p.router_copy));
   BATON_RETURN_IF_ERROR(DeviceArray(&p.hidden_act, 3 * p.hidden_copy_bytes));
   BATON_RETURN_IF_ERROR(PacketArray(&p.q, columns * p.q_width / 2));

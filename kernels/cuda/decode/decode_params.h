@@ -160,7 +160,7 @@ struct SmemPlan {
   uint32_t page_ring;     // K/V tiles: page_slot_count * kv_tile_bytes
   uint32_t xs;            // normalised x fragments, [NT] rows of xs_row_bytes
   uint32_t xs_row_bytes;  // of max(hidden / 16, kXsSteps) k-steps
-  uint32_t norm;          // bf16 [hidden]: the next norm's weights
+  uint32_t norm;          // bf16 [hidden]: the norm's weights
   uint32_t norm_partial;  // float32 [2][warp][8 NT]
   uint32_t reduce;        // The MMA warps' partial tiles, [stage][warp of the tile][128] float32.
   uint32_t score;         // bf16 [experts][8 NT]
@@ -211,8 +211,10 @@ struct DecodeParams {
   const char* embedding;  // Packed like the head.
   // Buffers.
   RowState* rows;
-  char* x;  // Packets in the order of a fragment buffer of K = hidden; three copies.
+  char* x;  // Fragment buffer of K = hidden, for more than 8 rows; three copies.
   uint64_t x_copy_bytes;
+  char* x_packets;  // Packets in the same order, up to 8 rows; three copies.
+  uint64_t x_packets_copy_bytes;
   uint64_t* router_logits;  // Packets of float32, [rows][expert_limit]; three copies
   uint64_t router_copy;     // packets
   uint64_t* q;              // Packets of two neighbours, [rows][q_width / 2]

@@ -106,8 +106,7 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
   MmaGroup<NT> c(smem, worker, tid);
   const DecodeParams& p = smem.p;
   if (tid == 0) c.misc.start = clock64();
-  int normalised = -1;  // Layer; the norm of the one after is copied ahead.
-  if (kNormAhead<NT>) PrefetchNorm(c, p.layers[0].norm);
+  int normalised = -1;  // Layer.
   while (c.Next()) {
     const OpKind op = c.task().op;
     c.Trace(0);
@@ -128,13 +127,7 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
       if (normalised != c.task().layer) {
         const long long begin = clock64();
         if (NT > 1) c.WaitTask();
-        const uint16_t* weight = op == OpKind::kLmHead ? p.final_norm : c.layer().norm;
-        if (kNormAhead<NT> && normalised + 1 != c.task().layer) {  // No task in between.
-          AsyncCopyWait();
-          PrefetchNorm(c, weight);
-        }
-        const int after = c.task().layer + 1;
-        LoadNormalised(c, weight, after < p.layer_count ? p.layers[after].norm : p.final_norm);
+        LoadNormalised(c, op == OpKind::kLmHead ? p.final_norm : c.layer().norm);
         normalised = c.task().layer;
         if (tid == 0) c.misc.wait_join += clock64() - begin;
       }
@@ -188,12 +181,12 @@ __device__ void RunEpilogue(const Smem& smem, int worker, int tid) {
     switch (c.task().op) {
       case OpKind::kEmbed:
         RunEmbed(c);
-        c.Count();
+        c.TellX();
         break;
       case OpKind::kOutputProj:
       case OpKind::kDown:
         FinishHidden(c);
-        c.Count();
+        c.TellX();
         break;
       case OpKind::kLmHead:
         FinishLmHead(c);

@@ -51,6 +51,26 @@ struct EpilogueGroup : WorkerGroup<kEpilogueRole, kEpilogueThreads> {
   __device__ void Publish(void* to, uint32_t data, int layer) const {
     if (!Lost()) StorePacket(to, data, Epoch(layer));
   }
+  // The pair k, k + 1 of a row of x of `layer`. Up to eight rows it is a packet; more would take
+  // the experts' bandwidth, from those who poll and as they are twice as long.
+  __device__ void WriteX(int copy, int column, int k, uint32_t pair, int layer) const {
+    const int steps = p.hidden / 16;
+    if constexpr (NT == 1) {
+      Publish(p.x_packets + copy * p.x_packets_copy_bytes + PacketOffset(steps, column, k), pair,
+              layer);
+    } else {
+      char* to = p.x + copy * p.x_copy_bytes + FragmentOffset(steps, column, k);
+      *reinterpret_cast<uint32_t*>(to) = pair;
+    }
+  }
+  // The task's part of x is written.
+  __device__ void TellX() const {
+    if constexpr (NT == 1) {
+      this->Count();
+    } else {
+      this->Signal();
+    }
+  }
   // Row of the tile and column of the batch of this thread's output of row tile j.
   __device__ int Row() const { return (tid >> 4) + 8 * (tid >> 1 & 1); }
   __device__ int Column(int j) const { return j * 8 + 2 * (tid >> 2 & 3) + (tid & 1); }
@@ -60,7 +80,6 @@ struct EpilogueGroup : WorkerGroup<kEpilogueRole, kEpilogueThreads> {
 template <int NT>
 __device__ void RunEmbed(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
-  const int steps = p.hidden / 16;
   const int pairs = (c.task().end - c.task().begin) * 4;
   char* x = p.x + c.task().buffer_epoch * p.x_copy_bytes;
   for (int i = c.tid; i < pairs * 8 * NT; i += kEpilogueThreads) {
@@ -74,7 +93,7 @@ __device__ void RunEmbed(EpilogueGroup<NT>& c) {
       value = __ldg(reinterpret_cast<const uint32_t*>(
           p.embedding + PackedPairOffsetIn(owner, token, k, p.hidden)));
     }
-    c.Publish(x + PacketOffset(steps, column, k), value, c.task().layer);
+    c.WriteX(c.task().buffer_epoch, column, k, value, c.task().layer);
     // Kept beside for the residual: [owned row][column].
     uint16_t* keep = c.smem.keep() + 2 * pair * 8 * NT + column;
     keep[0] = value & 0xffff;
@@ -201,7 +220,7 @@ __device__ void FinishHidden(EpilogueGroup<NT>& c) {
   const int tile_count = (c.task().end - c.task().begin + 1) / 2;
   uint16_t* kept_x = c.smem.keep();
   uint16_t* kept_attention = kept_x + tile_count * 16 * 8 * NT;
-  char* x = p.x + (c.task().buffer_epoch + 1) % 3 * p.x_copy_bytes;
+  const int copy = (c.task().buffer_epoch + 1) % kBufferCopies;
 #pragma unroll 1
   for (uint32_t unit = c.task().begin; unit < c.task().end; unit += 2) {
     const int row = c.Row();
@@ -221,8 +240,7 @@ __device__ void FinishHidden(EpilogueGroup<NT>& c) {
       }
       const float partner = __shfl_xor_sync(~0u, value, 16);
       if (live && down && !(row & 1)) {
-        c.Publish(x + PacketOffset(p.hidden / 16, column, unit * 8 + row), PackBf16(value, partner),
-                  c.task().layer + 1);
+        c.WriteX(copy, column, unit * 8 + row, PackBf16(value, partner), c.task().layer + 1);
       }
     }
     kept_x += 16 * 8 * NT;

@@ -42,9 +42,12 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   };
   plan.xs_row_bytes = std::max(d.hidden / 16, d.row_tiles == 1 ? kXsStepsOne : kXsSteps) * 256;
   plan.xs = take(plan.xs_row_bytes * d.row_tiles);
-  plan.norm = take(d.row_tiles <= 2 ? d.hidden * 2 : 0);  // kNormAhead
   plan.norm_partial = take(2 * kMmaWarps * columns * 4);
-  plan.reduce = take(partials * 512);
+  // The norm's weights lie where partial tiles do, which x of all workers follows. A few rows do
+  // not wait for the others' x as a whole, but have room.
+  const uint32_t norm_bytes = d.hidden * 2;
+  plan.reduce = take(std::max(partials * 512, d.row_tiles > 1 ? norm_bytes : 0));
+  plan.norm = d.row_tiles > 1 ? plan.reduce : take(norm_bytes);
   plan.score = take(d.expert_limit * columns * 2);
   plan.active = take(d.expert_limit * 6);
   plan.gathered = take(d.row_tiles > 2 ? (d.expert_limit + 1) * columns : 0);

@@ -5,14 +5,14 @@
 
 namespace baton::cuda {
 
+// Starts the copy of the norm's weights of this warp's k-steps to shared memory.
 template <int NT>
-inline constexpr bool kNormAhead = NT <= 2;
-
-// Starts the copy of a norm's weights to shared memory; LoadNormalised waits for it.
-template <int NT>
-__device__ void PrefetchNorm(MmaGroup<NT>& c, const uint16_t* weight) {
-  for (int i = c.tid * 8; i < c.p.hidden; i += kMmaThreads * 8)
-    AsyncCopy16(SmemAddress(c.smem.norm() + i), weight + i);
+__device__ __forceinline__ void CopyWeights(const MmaGroup<NT>& c, const uint16_t* weights) {
+  for (int k = c.warp * 16 + (c.lane >> 1) * (kMmaWarps * 16); k < c.p.hidden;
+       k += 16 * kMmaWarps * 16) {
+    const int at = k + (c.lane & 1) * 8;
+    AsyncCopy16(SmemAddress(c.smem.norm() + at), weights + at);
+  }
 }
 
 __device__ __forceinline__ float SumOfSquares(uint2 v, float mean) {
@@ -41,66 +41,68 @@ __device__ void SumRows(MmaGroup<NT>& c, float (&sum)[NT], int of) {
   }
 }
 
-// This lane's two packets of x of each of `count` k-steps from `at`, kStride bytes apart; waits
-// until all carry the layer's epoch. What is not live is zero, and not waited for.
-template <int NT, int kCount, int kStride>
-__device__ void WaitX(MmaGroup<NT>& c, const char* at, int count, bool live, uint2 (&v)[kCount]) {
+// This lane's two packets of x of each of its `count` k-steps from `at`, at least one, kStride
+// bytes apart, then copies of the last; waits until all carry the layer's epoch. With `polls` the
+// first k-step's are waited for by themselves: many would take bandwidth.
+template <int kCount, int kStride>
+__device__ __forceinline__ void WaitX(const MmaGroup<1>& c, const char* at, int count, bool polls,
+                                      uint2 (&v)[kCount]) {
   ulonglong2 packet[kCount];
   const uint32_t epoch = c.Epoch(c.task().layer);
   c.WaitPackets(c.task().waits[0].counter, [&] {
+    if (polls) {
+      packet[0] = LoadRelaxedPair(at);
+      if (!__all_sync(~0u, Has(packet[0], epoch))) return false;
+    }
+    polls = kCount > 2;
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) packet[n] = LoadRelaxedPair(at + min(n, count - 1) * kStride);
     bool all = true;
-    // Many packets: one k-step's are polled until they are there, then the others are fetched.
-    constexpr int kPolled = kCount > 2 ? 1 : kCount;
 #pragma unroll
-    for (int n = 0; n < kPolled; ++n) packet[n] = LoadRelaxedPair(at + min(n, count - 1) * kStride);
-#pragma unroll
-    for (int n = 0; n < kPolled; ++n) all &= Has(packet[n], epoch);
-    all = __all_sync(~0u, all || !live);
-    if (!all || kPolled == kCount) return all;
-#pragma unroll
-    for (int n = kPolled; n < kCount; ++n)
-      packet[n] = LoadRelaxedPair(at + min(n, count - 1) * kStride);
-#pragma unroll
-    for (int n = kPolled; n < kCount; ++n) all &= Has(packet[n], epoch);
-    return all || !live;
+    for (int n = 0; n < kCount; ++n) all &= Has(packet[n], epoch);
+    return all;
   });
 #pragma unroll
-  for (int n = 0; n < kCount; ++n)
-    v[n] = live && n < count ? make_uint2(uint32_t(packet[n].x), uint32_t(packet[n].y))
-                             : make_uint2(0, 0);
+  for (int n = 0; n < kCount; ++n) v[n] = make_uint2(uint32_t(packet[n].x), uint32_t(packet[n].y));
 }
 
-// The norm of one element: as Hugging Face, RMSNorm rounds v * rstd to bf16, then the product with
-// the weight; LayerNorm rounds once.
+// The norm of four elements: as Hugging Face, RMSNorm rounds v * rstd to bf16, then the product
+// with the weight; LayerNorm rounds once.
 struct NormRow {
   float mean, scale;
   bool layer_norm;
-  __device__ float Of(float value, float weight) const {
-    const float y = (value - mean) * scale;
-    return weight * (layer_norm ? y : RoundBf16(y));
-  }
   __device__ uint2 Of(uint2 v, uint32_t w0, uint32_t w1) const {
-    return make_uint2(PackBf16(Of(LowFloat(v.x), LowFloat(w0)), Of(HighFloat(v.x), HighFloat(w0))),
-                      PackBf16(Of(LowFloat(v.y), LowFloat(w1)), Of(HighFloat(v.y), HighFloat(w1))));
+    return make_uint2(Pair(v.x, w0), Pair(v.y, w1));
+  }
+  __device__ uint32_t Pair(uint32_t v, uint32_t w) const {
+    if (!layer_norm) return MultiplyBf16(PackBf16(LowFloat(v) * scale, HighFloat(v) * scale), w);
+    return PackBf16(LowFloat(w) * ((LowFloat(v) - mean) * scale),
+                    HighFloat(w) * ((HighFloat(v) - mean) * scale));
   }
 };
 
 // RMSNorm of the only active row: its k-steps are spread over all lanes, so that one round trip
-// fetches them. The sum's order is LoadNormalised's: lane group g adds the warp's k-steps g, g + 8,
+// fetches them. The sum's order is LoadRows': lane group g adds the warp's k-steps g, g + 8,
 // then groups, then the four lanes of a group, then warps.
+inline constexpr int kOneRowSteps = 2;  // Of a lane, at most.
 __device__ __forceinline__ void LoadOneRow(MmaGroup<1>& c) {
   const DecodeParams& p = c.p;
   const int steps = p.hidden / 16, group = c.lane >> 2, t = c.lane & 3;
   const int row = __ffs(c.misc.active_rows) - 1;
   const int first = c.warp + group * kMmaWarps;
-  const int count = max(0, (steps - first + 8 * kMmaWarps - 1) / (8 * kMmaWarps));  // 0, 1 or 2.
-  constexpr int kStride = 8 * kMmaWarps * 512;
+  constexpr int kStride = 8 * kMmaWarps;                              // K-steps.
+  const int count = max(0, (steps - first + kStride - 1) / kStride);  // 0, 1 or 2.
   const uint32_t place = (row * 4 + t) * 8;
-  uint2 v[2];
-  const char* x = p.x + c.task().buffer_epoch * p.x_copy_bytes + 2 * place;
-  if (count > 0) x += 2 * first * 256;  // A lane group without k-steps reads the first one's.
-  WaitX<1, 2, kStride>(c, x, max(1, count), count > 0, v);
-  float sum = SumOfSquares(v[0], 0.0f) + SumOfSquares(v[1], 0.0f);
+  uint2 v[kOneRowSteps];
+  const char* x = p.x_packets + c.task().buffer_epoch * p.x_packets_copy_bytes + 2 * place;
+  // A lane group without k-steps reads the first one's.
+  if (count > 0) x += first * 512;
+  WaitX<kOneRowSteps, kStride * 512>(c, x, max(1, count), false, v);
+  float sum = 0.0f;
+#pragma unroll
+  for (int n = 0; n < kOneRowSteps; ++n) {
+    if (n < count) sum += SumOfSquares(v[n], 0.0f);
+  }
 #pragma unroll
   for (int offset = 4; offset <= 16; offset <<= 1) sum += __shfl_xor_sync(~0u, sum, offset);
   sum += __shfl_xor_sync(~0u, sum, 1);
@@ -115,106 +117,177 @@ __device__ __forceinline__ void LoadOneRow(MmaGroup<1>& c) {
                      false};
   const uint32_t* weight = reinterpret_cast<const uint32_t*>(c.smem.norm()) + t;
 #pragma unroll
-  for (int n = 0; n < 2; ++n) {
+  for (int n = 0; n < kOneRowSteps; ++n) {
     if (n >= count) continue;
-    const int step = first + n * 8 * kMmaWarps;
+    const int step = first + n * kStride;
     *reinterpret_cast<uint2*>(c.smem.xs() + step * 256 + place) =
         norm.Of(v[n], weight[step * 8], weight[step * 8 + 4]);
   }
 }
 
-// x of the task's copy, normalised with `weight`, into xs. With more than one row tile the counter
-// has been waited for: polling that much by packets would take the experts' bandwidth.
+// This lane's places of xs in the warp's k-steps.
 template <int NT>
-__device__ void LoadRows(MmaGroup<NT>& c, const uint16_t* this_weight) {
+struct OwnPlaces {
+  char* const at;
+  const uint32_t row_bytes;
+  const int count;  // K-steps.
+  __device__ explicit OwnPlaces(const MmaGroup<NT>& c)
+      : at(c.smem.xs() + (c.warp * 32 + c.lane) * 8),
+        row_bytes(c.p.smem.xs_row_bytes),
+        count((c.p.hidden / 16 - c.warp + kMmaWarps - 1) / kMmaWarps) {}
+  __device__ uint2& Of(int row_tile, int i) const {
+    return *reinterpret_cast<uint2*>(at + row_tile * row_bytes + i * (kMmaWarps * 256));
+  }
+};
+
+// A lane's sum of squares: eight accumulators take its k-steps in turn.
+struct TurnSquares {
+  static constexpr int kTurns = 8;
+  float of[kTurns] = {};
+  __device__ float Sum() const {
+    return ((of[0] + of[1]) + (of[2] + of[3])) + ((of[4] + of[5]) + (of[6] + of[7]));
+  }
+};
+
+// x of the task's copy into xs, every warp its own k-steps, s % 8 == warp, and the sums of squares.
+// What the columns of rows that are not active hold does not matter: columns do not mix.
+__device__ __forceinline__ float FetchPackets(const MmaGroup<1>& c, const OwnPlaces<1>& places) {
+  const DecodeParams& p = c.p;
+  constexpr int kTurns = TurnSquares::kTurns, kStride = kMmaWarps * 512;
+  // A row that is not active is a copy of one that is: it takes no bandwidth.
+  const int row = c.RowActive(c.lane >> 2) ? c.lane >> 2 : max(0, __ffs(c.misc.active_rows) - 1);
+  const char* x = p.x_packets + c.task().buffer_epoch * p.x_packets_copy_bytes +
+                  (c.warp * 32 + row * 4 + (c.lane & 3)) * 16;
+  TurnSquares squares;
+#pragma unroll 1
+  for (int first = 0; first < places.count; first += kTurns) {
+    uint2 v[kTurns];
+    const int count = places.count - first;
+    WaitX<kTurns, kStride>(c, x + first * kStride, count, first == 0, v);
+#pragma unroll
+    for (int n = 0; n < kTurns; ++n) {
+      if (n >= count) continue;
+      places.Of(0, first + n) = v[n];
+      squares.of[n] += SumOfSquares(v[n], 0.0f);
+    }
+  }
+  return squares.Sum();
+}
+template <int NT>
+__device__ __forceinline__ void FetchRows(const MmaGroup<NT>& c, const OwnPlaces<NT>& places,
+                                          float (&sum)[NT]) {
   const DecodeParams& p = c.p;
   const int steps = p.hidden / 16;
-  const char* x = p.x + c.task().buffer_epoch * p.x_copy_bytes + (c.warp * 32 + c.lane) * 16;
-  char* xs = c.smem.xs() + (c.warp * 32 + c.lane) * 8;
-  const bool layer_norm = p.norm_is_layer_norm;
-  const int count = (steps - c.warp + kMmaWarps - 1) / kMmaWarps;
-  constexpr int kBlock = 8;
-  float sum[NT], mean[NT];
+  // 16 bytes a lane, two neighbouring lanes' of one column; all copies are on their way at once.
+  const int part = c.lane & 15, first_step = c.warp + (c.lane >> 4) * kMmaWarps;
+  const char* x = p.x + c.task().buffer_epoch * p.x_copy_bytes + part * 16;
+  const uint32_t xs = SmemAddress(c.smem.xs()) + part * 16;
 #pragma unroll
   for (int j = 0; j < NT; ++j) {
-    sum[j] = mean[j] = 0.0f;
-    const uint32_t row = j * steps * 256;
-    const bool live = c.RowActive(j * 8 + (c.lane >> 2));
-    float squares[kBlock] = {};
-#pragma unroll 1
-    for (int first = 0; first < count; first += kBlock) {
-      uint2 v[kBlock];
-      WaitX<NT, kBlock, kMmaWarps * 512>(c, x + 2 * (row + first * (kMmaWarps * 256)),
-                                         count - first, live, v);
-#pragma unroll
-      for (int n = 0; n < kBlock; ++n) {
-        if (first + n >= count) continue;
-        *reinterpret_cast<uint2*>(xs + j * p.smem.xs_row_bytes + (first + n) * (kMmaWarps * 256)) =
-            v[n];
-        squares[n] += SumOfSquares(v[n], 0.0f);
-      }
-    }
-    if (!layer_norm) {
-      sum[j] = ((squares[0] + squares[1]) + (squares[2] + squares[3])) +
-               ((squares[4] + squares[5]) + (squares[6] + squares[7]));
-    }
-    if (layer_norm) {
-#pragma unroll 1
-      for (int i = 0; i < count; ++i) {
-        const uint2 v =
-            *reinterpret_cast<const uint2*>(xs + j * p.smem.xs_row_bytes + i * (kMmaWarps * 256));
-        sum[j] += LowFloat(v.x) + HighFloat(v.x) + LowFloat(v.y) + HighFloat(v.y);
-      }
-    }
-  }
-  const float scale_down = 1.0f / static_cast<float>(p.hidden);
-  if (layer_norm) {
-    SumRows(c, sum, 1);
-#pragma unroll
-    for (int j = 0; j < NT; ++j) {
-      mean[j] = sum[j] * scale_down;
-      sum[j] = 0.0f;
-#pragma unroll 1
-      for (int i = 0; i < count; ++i) {
-        sum[j] += SumOfSquares(
-            *reinterpret_cast<const uint2*>(xs + j * p.smem.xs_row_bytes + i * (kMmaWarps * 256)),
-            mean[j]);
-      }
-    }
+    if (!c.RowActive(j * 8 + (part >> 1))) continue;
+#pragma unroll 4
+    for (int step = first_step; step < steps; step += 2 * kMmaWarps)
+      AsyncCopy16(xs + j * p.smem.xs_row_bytes + step * 256, x + (j * steps + step) * 256);
   }
   AsyncCopyWait();
-  SumRows(c, sum, 0);
-  float scale[NT];
+  __syncwarp();
 #pragma unroll
-  for (int j = 0; j < NT; ++j) scale[j] = rsqrtf(sum[j] * scale_down + p.norm_epsilon);
-  // With many rows there is no room to keep the weights ahead; their latency matters less then,
-  // too.
-  const uint16_t* weights = kNormAhead<NT> ? c.smem.norm() : this_weight;
-  const uint32_t* weight = reinterpret_cast<const uint32_t*>(weights + c.warp * 16) + (c.lane & 3);
+  for (int j = 0; j < NT; ++j) {
+    TurnSquares squares;
+#pragma unroll 1
+    for (int first = 0; first < places.count; first += TurnSquares::kTurns) {
+#pragma unroll
+      for (int n = 0; n < TurnSquares::kTurns; ++n) {
+        if (first + n < places.count) squares.of[n] += SumOfSquares(places.Of(j, first + n), 0.0f);
+      }
+    }
+    sum[j] = squares.Sum();
+  }
+}
+
+// LayerNorm's mean and sums of squares of what is left without it.
+template <int NT>
+__device__ __forceinline__ void LayerNormSums(MmaGroup<NT>& c, const OwnPlaces<NT>& places,
+                                              float (&mean)[NT], float (&sum)[NT]) {
+#pragma unroll
+  for (int j = 0; j < NT; ++j) {
+    mean[j] = 0.0f;
+#pragma unroll 1
+    for (int i = 0; i < places.count; ++i) {
+      const uint2 v = places.Of(j, i);
+      mean[j] += LowFloat(v.x) + HighFloat(v.x) + LowFloat(v.y) + HighFloat(v.y);
+    }
+  }
+  SumRows(c, mean, 1);
+#pragma unroll
+  for (int j = 0; j < NT; ++j) {
+    mean[j] *= 1.0f / static_cast<float>(c.p.hidden);
+    sum[j] = 0.0f;
+#pragma unroll 1
+    for (int i = 0; i < places.count; ++i) sum[j] += SumOfSquares(places.Of(j, i), mean[j]);
+  }
+}
+
+// xs, normalised in place.
+template <int NT>
+__device__ __forceinline__ void ScaleRows(const MmaGroup<NT>& c, const OwnPlaces<NT>& places,
+                                          const NormRow (&norm)[NT]) {
+  const uint32_t* weight =
+      reinterpret_cast<const uint32_t*>(c.smem.norm() + c.warp * 16) + (c.lane & 3);
 #pragma unroll 2
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < places.count; ++i) {
     const uint32_t w0 = weight[i * 64], w1 = weight[i * 64 + 4];
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
-      uint2* at = reinterpret_cast<uint2*>(xs + j * p.smem.xs_row_bytes + i * (kMmaWarps * 256));
-      *at = NormRow{mean[j], scale[j], layer_norm}.Of(*at, w0, w1);
+      uint2& v = places.Of(j, i);
+      v = norm[j].Of(v, w0, w1);
     }
   }
 }
 
-// xs of the task's layer; then the copy of the next norm's weights starts.
+// x of the task's copy, normalised, into xs.
 template <int NT>
-__device__ void LoadNormalised(MmaGroup<NT>& c, const uint16_t* this_weight,
-                               const uint16_t* next_weight) {
-  constexpr int kMostOneRow = 2 * 8 * kMmaWarps * 16;
+__device__ void LoadRows(MmaGroup<NT>& c) {
+  const DecodeParams& p = c.p;
+  const OwnPlaces<NT> places(c);
+  float sum[NT], mean[NT] = {};
+  if constexpr (NT == 1) {
+    sum[0] = FetchPackets(c, places);
+  } else {
+    FetchRows(c, places, sum);
+  }
+  const bool layer_norm = p.norm_is_layer_norm;
+  if (layer_norm) LayerNormSums(c, places, mean, sum);
+  AsyncCopyWait();
+  SumRows(c, sum, 0);
+  NormRow norm[NT];
+#pragma unroll
+  for (int j = 0; j < NT; ++j) {
+    norm[j].mean = mean[j];
+    norm[j].scale = rsqrtf(sum[j] * (1.0f / static_cast<float>(p.hidden)) + p.norm_epsilon);
+    norm[j].layer_norm = layer_norm;
+  }
+  if (layer_norm) {
+    ScaleRows(c, places, norm);
+  } else {
+#pragma unroll
+    for (int j = 0; j < NT; ++j) norm[j].layer_norm = false;  // Known where it is inlined.
+    ScaleRows(c, places, norm);
+  }
+}
+
+// xs of the task's layer.
+template <int NT>
+__device__ void LoadNormalised(MmaGroup<NT>& c, const uint16_t* weights) {
+  constexpr int kMostOneRow = kOneRowSteps * 8 * kMmaWarps * 16;
+  CopyWeights(c, weights);
   if (NT == 1 && __popc(c.misc.active_rows) == 1 && !c.p.norm_is_layer_norm &&
       c.p.hidden <= kMostOneRow) {
     if constexpr (NT == 1) LoadOneRow(c);
   } else {
-    LoadRows(c, this_weight);
+    LoadRows(c);
   }
   c.Sync();
-  if (kNormAhead<NT>) PrefetchNorm(c, next_weight);
 }
 
 }  // namespace baton::cuda

@@ -196,6 +196,12 @@ __device__ __forceinline__ uint32_t TransposeMatrix(uint32_t pair) {
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(v) : "r"(pair));
   return v;
 }
+// The products of two pairs of bf16, each rounded once.
+__device__ __forceinline__ uint32_t MultiplyBf16(uint32_t a, uint32_t b) {
+  uint32_t v;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
 // 2^x in the hardware's precision; subnormal results are zero.
 __device__ __forceinline__ float Exp2(float x) {
   float y;
