@@ -23,13 +23,14 @@ enum class Buffer : uint8_t {
   kKept,        // A worker's own part of o_proj's output.
   kHead,        // Candidates and log-sum-exp.
   kRowState,    // Token and position of each row; what the next step begins with.
+  kChoices,     // Each row's experts, where one GPU worker selects them for all.
   kExpertList,  // A GPU worker's own list of the layer's active experts.
 };
 
 inline const char* BufferName(Buffer buffer) {
-  constexpr const char* kNames[] = {"x",         "router logits", "hidden", "qkv",
-                                    "partial",   "merged",        "kept",   "head",
-                                    "row state", "expert list"};
+  constexpr const char* kNames[] = {"x",         "router logits", "hidden",     "qkv",
+                                    "partial",   "merged",        "kept",       "head",
+                                    "row state", "choices",       "expert list"};
   return kNames[static_cast<int>(buffer)];
 }
 

@@ -125,10 +125,11 @@ PartAccesses AccessesOf(const TaskGraph& graph, int worker, const TaskPart& part
   OpContract contract = ContractOf(graph.shape(), task, IsLastGateUp(tasks, part.task));
   if (order == ListOrder::kTaskByTask) return {contract.reads, contract.writes};
   const BufferAccess list{Buffer::kExpertList, 0, task.layer};
+  const BufferAccess choices{Buffer::kChoices, 0, task.layer};
   if (part.routing) {
     PartAccesses routing{.writes = {list}};
     if (graph.shape().layers[task.layer].sparse)
-      routing.reads = {{Buffer::kRouterLogits, task.buffer_epoch, task.layer}};
+      routing.reads = {{Buffer::kRouterLogits, task.buffer_epoch, task.layer}, choices};
     return routing;
   }
   if (!IsProduct(task.op)) return {contract.reads, contract.writes};
@@ -141,6 +142,7 @@ PartAccesses AccessesOf(const TaskGraph& graph, int worker, const TaskPart& part
   if (task.op == OpKind::kGateUp || (task.op == OpKind::kDown && part.role == Role::kMultiply))
     accesses.reads.push_back(list);
   if (part.role == Role::kFinish) accesses.writes = std::move(contract.writes);
+  if (part.role == Role::kFinish && task.op == OpKind::kRouter) accesses.writes.push_back(choices);
   return accesses;
 }
 

@@ -42,9 +42,10 @@ struct TaskPart {
 };
 
 // The parts of the worker's list, in list order; task by task they are the tasks themselves.
-// By role, packets (of x, the router's logits, q, k and v, attention's sums and, up to eight rows,
-// the merged heads) count as the counters of the same data: who has
-// seen every packet of the rows it needs has seen the end of every writer but for its signal.
+// By role, packets (of x up to eight rows, the router's logits, q, k and v and, of a sole row, the
+// merged heads) count as the counters of the same data: who has seen every packet of the rows it
+// needs has seen the end of every writer but for its signal. The packets of a row's choices, which
+// follow all of its logits, count as written with these by the router.
 std::vector<TaskPart> PartsOf(const TaskGraph& graph, int worker, ListOrder order);
 
 // What `part` reads and writes. The tasks' ops, parts and layers are valid.

@@ -73,6 +73,7 @@ absl::Status CudaDecodeRunner::PlanSharedMemory(const TaskGraph& graph) {
   SmemDemand demand{.row_tiles = 1,
                     .hidden = config_.hidden,
                     .expert_limit = params_.expert_limit,
+                    .experts_per_token = params_.experts_per_token,
                     .q_width = params_.q_width,
                     .expert_width = config_.expert_width,
                     .slot_bytes = tuning_.slot_bytes,
@@ -175,6 +176,7 @@ absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
   BATON_RETURN_IF_ERROR(DeviceArray(&p.x, 3 * p.x_copy_bytes));
   BATON_RETURN_IF_ERROR(PacketArray(&p.x_packets, 3 * p.x_packets_copy_bytes / sizeof(uint64_t)));
   BATON_RETURN_IF_ERROR(PacketArray(&p.router_logits, 3 * p.router_copy));
+  BATON_RETURN_IF_ERROR(PacketArray(&p.choices, columns * kMaxTopK));
   BATON_RETURN_IF_ERROR(DeviceArray(&p.hidden_act, 3 * p.hidden_copy_bytes));
   BATON_RETURN_IF_ERROR(PacketArray(&p.q, columns * p.q_width / 2));
   BATON_RETURN_IF_ERROR(PacketArray(&p.new_kv, columns * p.kv_width));

@@ -10,7 +10,6 @@ namespace baton::cuda {
 namespace {
 
 constexpr int kMaxExperts = 256;
-constexpr int kMaxExpertsPerToken = 16;
 
 absl::Status Refuse(const char* what, const char* wanted, int64_t found) {
   return absl::FailedPreconditionError(
@@ -61,7 +60,7 @@ absl::Status CheckDecodeGeometry(const ModelConfig& config, int worker_count) {
     return Refuse("query heads a KV head", "at most 8", config.query_heads / config.kv_heads);
   if (config.expert_count > kMaxExperts)
     return Refuse("num_experts", "at most 256", config.expert_count);
-  if (config.experts_per_token > kMaxExpertsPerToken)
+  if (config.experts_per_token > kMaxTopK)
     return Refuse("num_experts_per_tok", "at most 16", config.experts_per_token);
   if (config.layers.size() >= kEpochLayers - 1)
     return Refuse("num_hidden_layers", "at most 1022", config.layers.size());

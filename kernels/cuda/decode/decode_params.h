@@ -38,6 +38,7 @@ inline constexpr int kHeadDim = 128;
 // GlobalRows.
 inline constexpr int kXsStepsOne = 144;
 inline constexpr int kXsSteps = 128;
+inline constexpr int kMaxTopK = 16;        // Experts a token.
 inline constexpr int kMaxGroup = 8;        // Query heads a KV head.
 inline constexpr int kEpochLayers = 1024;  // Epochs of packets a step; more than layers, see
                                            // kNoPacket.
@@ -163,9 +164,10 @@ struct SmemPlan {
   uint32_t norm;          // bf16 [hidden]: the norm's weights
   uint32_t norm_partial;  // float32 [2][warp][8 NT]
   uint32_t reduce;        // The MMA warps' partial tiles, [stage][warp of the tile][128] float32.
-  uint32_t score;         // bf16 [experts][8 NT]
-  uint32_t active;        // u32 [experts] row masks, then u16 [experts] ids
-  uint32_t gathered;      // u8 [experts + 1][8 NT] rows, where they are gathered
+  uint32_t slices;        // Slice [experts + 1]
+  uint32_t slice_scores;  // bf16 [experts + 1][8 NT], or [8 NT][1 + experts a token]: see smem.cuh
+  uint32_t slice_rows;    // u8, the same, where rows are gathered
+  uint32_t experts;       // u32 [experts] row masks, then u16 [experts] places
   uint32_t rope;          // bf16x2 [owned pairs][8 NT]
   uint32_t keep;          // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
   uint32_t misc;          // ControlSmem
@@ -217,6 +219,7 @@ struct DecodeParams {
   uint64_t x_packets_copy_bytes;
   uint64_t* router_logits;  // Packets of float32, [rows][expert_limit]; three copies
   uint64_t router_copy;     // packets
+  uint64_t* choices;        // Packets of expert << 16 | bf16 score, [rows][kMaxTopK]
   uint64_t* q;              // Packets of two neighbours, [rows][q_width / 2]
   uint64_t* new_kv;         // The same, [rows][2][kv_width / 2]
   float* partial_o;         // [rows][kv_heads][max_splits][group_heads][128]

@@ -52,8 +52,10 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
     const uint32_t mask = __ballot_sync(~0u, active);
     if (tid == 0) {
       misc.active_rows = mask;
-      if (kGathers<NT>) smem.Gather<NT>(p.expert_limit, mask);
+      smem.slices()[0] = {mask, 0, 0};
     }
+    if (kGathers<NT> && tid < 8 * NT) smem.slice_scores()[tid] = kOneBf16;
+    if (kGathers<NT> && active) smem.slice_rows()[__popc(mask & ((1u << tid) - 1))] = tid;
     if (active) {
       const int page = s.position[tid] >> 6;
       misc.write_page[0][tid] =
@@ -78,10 +80,7 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
     if (row == 0) misc.item_rows[kind] = mask;
     misc.splits[kind][row] = plan.split_count;
   }
-  for (int e = tid; e < p.expert_limit; e += kThreads) {
-    smem.row_mask()[e] = 0;
-    smem.active_id()[e] = 0;
-  }
+  for (int e = tid; e < p.expert_limit; e += kThreads) smem.expert_rows()[e] = 0;
   // Cosines and sines of the owned query and key rows: the same for every layer of the step.
   const Task* tasks = p.tasks + worker * p.task_stride;  // The MMA warps' list.
   for (int i = 0; tasks[i].op != kEndOfList; ++i) {

@@ -165,8 +165,6 @@ struct DirectRows {
   int slice = 0, first = 0, steps = 0, chunk_steps = 0;
   const char* b = nullptr;
   uint32_t live = 0, scores = 0;
-  // Of 32 slices, one a lane: expert id << 16 | rows that chose it.
-  uint32_t listed = 0;
 
   __device__ explicit DirectRows(MmaGroup<1>& group)
       : c(group),
@@ -182,21 +180,21 @@ struct DirectRows {
     const int full = Half() ? 0 : 1;
     b = (down ? c.p.hidden_act + c.task().buffer_epoch * c.p.hidden_copy_bytes : c.p.attention) +
         (c.warp + (c.lane >> 4) * kMmaWarps) * 256 + (c.lane & 15) * 16;
-    if (!down || slice == active_count) {
+    if (!down) {
       live = c.misc.active_rows;
       scores = 0x3f803f80u;
-      steps = (down ? c.layer().always_width : c.p.q_width) / 16;
-      chunk_steps = down ? c.layer().always_chunk[0][full] : c.p.smem.chunks.q_width[full];
-      if (down) b += c.p.hidden_always_offset;
+      steps = c.p.q_width / 16;
+      chunk_steps = c.p.smem.chunks.q_width[full];
       return;
     }
-    if ((slice & 31) == 0) {
-      const int id = c.smem.active_id()[min(slice + c.lane, active_count - 1)];
-      listed = id << 16 | c.smem.row_mask()[id];
+    live = c.smem.slices()[slice].rows;
+    scores = c.smem.Scores<1>(slice, 2 * (c.lane & 3));
+    if (slice == active_count) {
+      b += c.p.hidden_always_offset;
+      steps = c.layer().always_width / 16;
+      chunk_steps = c.layer().always_chunk[0][full];
+      return;
     }
-    const uint32_t of = __shfl_sync(~0u, listed, slice & 31);
-    live = of & 0xff;
-    scores = *reinterpret_cast<const uint32_t*>(c.smem.score() + (of >> 16) * 8 + 2 * (c.lane & 3));
     b += slice * c.p.hidden_slice_bytes;
     steps = c.layer().expert_width / 16;
     chunk_steps = c.p.smem.chunks.expert_width[full];
@@ -325,9 +323,7 @@ __device__ __forceinline__ void DownOneRow(MmaGroup<1>& c) {
 #pragma unroll 1
       for (int left = steps; left > 0; left -= chunk_steps)
         at = operand.Multiply(c, min(left, chunk_steps), full == 0, at, acc);
-      const float score =
-          always ? 1.0f
-                 : Bf16BitsToFloat(c.smem.score()[c.smem.active_id()[slice] * 8 + operand.row]);
+      const float score = Bf16BitsToFloat(c.smem.slice_scores()[slice * 8 + operand.row]);
 #pragma unroll
       for (int i = 0; i < 4; ++i) total[i] += score * (acc.even[0][i] + acc.odd[0][i]);
     }

@@ -81,7 +81,6 @@ template <int NT>
 __device__ void RunEmbed(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
   const int pairs = (c.task().end - c.task().begin) * 4;
-  char* x = p.x + c.task().buffer_epoch * p.x_copy_bytes;
   for (int i = c.tid; i < pairs * 8 * NT; i += kEpilogueThreads) {
     const int column = i / pairs;
     const int pair = i % pairs;
@@ -178,9 +177,7 @@ __device__ void FinishRows(EpilogueGroup<NT>& c) {
     for (int slice = slices.begin; slice < slices.end; ++slice) {
 #pragma unroll 1
       for (uint32_t block = c.task().begin; block < c.task().end; block += 8) {
-        const bool always = slice == c.ActiveCount();
-        const uint32_t rows =
-            always ? c.misc.active_rows : c.smem.row_mask()[c.smem.active_id()[slice]];
+        const uint32_t rows = c.smem.slices()[slice].rows;
         const int count = __popc(rows);
 #pragma unroll 1
         for (int j = 0; j < (kGathers<NT> ? TilesFor(count) : NT); ++j) {

@@ -78,7 +78,7 @@ struct WeightLoader : LoaderGroup<kWeightRole> {
   __device__ Matrix MatrixOf(int slice) const {
     const ChunkTable& chunks = p.smem.chunks;
     const bool always = slice == ActiveCount();
-    const int id = smem.active_id()[slice];
+    const int id = smem.slices()[slice].expert;
     switch (task().op) {
       case OpKind::kRouter:
         return {layer().router, p.hidden / 16, chunks.hidden};

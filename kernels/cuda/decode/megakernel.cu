@@ -48,9 +48,13 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   const uint32_t norm_bytes = d.hidden * 2;
   plan.reduce = take(std::max(partials * 512, d.row_tiles > 1 ? norm_bytes : 0));
   plan.norm = d.row_tiles > 1 ? plan.reduce : take(norm_bytes);
-  plan.score = take(d.expert_limit * columns * 2);
-  plan.active = take(d.expert_limit * 6);
-  plan.gathered = take(d.row_tiles > 2 ? (d.expert_limit + 1) * columns : 0);
+  plan.slices = take((d.expert_limit + 1) * sizeof(Slice));
+  const bool gathers = d.row_tiles > 2;
+  const uint32_t chosen = columns * (1 + d.experts_per_token);
+  // Scores are read in pairs.
+  plan.slice_scores = take(2 * (gathers ? chosen + 1 : columns * (d.expert_limit + 1)));
+  plan.slice_rows = take(gathers ? chosen : 0);
+  plan.experts = take(d.expert_limit * 6);
   plan.rope = take(d.rope_pairs * columns * 4);
   plan.keep = take(2 * d.keep_tiles * 16 * columns * 2);
   plan.misc = take(sizeof(ControlSmem));

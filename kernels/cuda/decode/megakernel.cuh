@@ -15,6 +15,7 @@ struct SmemDemand {
   int row_tiles;
   int hidden;
   int expert_limit;
+  int experts_per_token;
   int rope_pairs = 0;  // Most owned QKV rows of a worker / 2.
   int keep_tiles = 0;  // Most owned 16-row tiles of the hidden dimension.
   int q_width;

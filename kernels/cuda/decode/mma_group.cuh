@@ -229,10 +229,10 @@ __device__ void MultiplyRows(MmaGroup<NT>& c) {
 #pragma unroll 1
   for (; slice < slice_end; ++slice) {
     if (kGathers<NT> && gate_up) {
-      const GatheredRows rows = c.smem.template Gathered<NT>(slice, c.ActiveCount());
-      row_tiles = TilesFor(rows.count);
+      const Slice of = c.smem.slices()[slice];
+      row_tiles = TilesFor(__popc(of.rows));
 #pragma unroll
-      for (int j = 0; j < NT; ++j) b[j] = c.RowInXs(rows.row[8 * j + (c.lane >> 2)]);
+      for (int j = 0; j < NT; ++j) b[j] = c.RowInXs(c.smem.GatheredRow(of, 8 * j + (c.lane >> 2)));
     }
 #pragma unroll 1
     for (int left = owned; left > 0; left -= gate_up ? 8 : 2) {
@@ -302,8 +302,7 @@ struct GlobalRows {
   __device__ bool Half() const { return unit + 1 == c.task().end; }
   // Rows of the batch that slice `of` is for.
   __device__ uint32_t RowsOf(int of) const {
-    return !down || of == active_count ? c.misc.active_rows
-                                       : c.smem.row_mask()[c.smem.active_id()[of]];
+    return down ? c.smem.slices()[of].rows : c.misc.active_rows;
   }
   __device__ void StartSlice() {
     first = 0;
@@ -362,11 +361,6 @@ struct GlobalRows {
     StartSlice();
     return asked;
   }
-  // bf16 of rows `row` and `row` + 1; ones for what is always active (id -1).
-  __device__ uint32_t ScoresOf(int id, int row) const {
-    if (id < 0) return 0x3f803f80u;
-    return *reinterpret_cast<const uint32_t*>(c.smem.score() + id * 8 * NT + row);
-  }
   // total += scores * the slice's sums; a row that did not choose the expert is left out, not
   // scaled by zero. Gathered rows go to their own places.
   __device__ void AddScaled(int of, const Accumulator<NT>& acc, float (&total)[NT][4]) const {
@@ -380,12 +374,11 @@ struct GlobalRows {
       return;
     }
     const uint32_t rows = RowsOf(of);
-    const int id = of == active_count ? -1 : c.smem.active_id()[of];
     if constexpr (!kGathers<NT>) {
 #pragma unroll
       for (int j = 0; j < NT; ++j) {
         const int row = 8 * j + 2 * (c.lane & 3);
-        const uint32_t scores = ScoresOf(id, row);
+        const uint32_t scores = c.smem.template Scores<NT>(of, row);
         if (rows >> row & 1) {
           total[j][0] += LowFloat(scores) * sum[j][0];
           total[j][2] += LowFloat(scores) * sum[j][2];
@@ -402,7 +395,7 @@ struct GlobalRows {
 #pragma unroll
         for (int j = 0; j < NT; ++j) {
           const int row = 8 * j + 2 * (c.lane & 3);
-          const uint32_t scores = ScoresOf(id, row);
+          const uint32_t scores = c.smem.template Scores<NT>(of, row);
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const int rank = __popc(rows & ((1u << (row + e)) - 1)) - 8 * q;

@@ -123,7 +123,7 @@ struct ControlSmem {
   PageCursor page_cursors[kAttentionWarps];
   uint64_t partial_full[kMaxStages];   // A stage of `reduce` holds a tile of all MMA warps.
   uint64_t partial_empty[kMaxStages];  // The epilogue warps have read it.
-  uint64_t routing;                    // Completes once a layer, when `active` and `score` are its.
+  uint64_t routing;                    // Completes once a layer, when the active list is its.
   uint64_t write_page[2][kMaxRows];    // Byte offset in the arena of the page that takes the row's
                                        // new K/V.
   uint64_t seed[kMaxRows];
@@ -143,10 +143,13 @@ struct ControlSmem {
   uint32_t expert_sum;                 // Of active_count over the step's layers.
 };
 
-// The rows that an expert multiplies, in ascending order: row[0] to row[count - 1]; then row[0].
-struct GatheredRows {
-  const uint8_t* row;
-  int count;
+inline constexpr uint16_t kOneBf16 = 0x3f80;
+
+// Of a layer's active list: an expert and the rows that chose it, or what is always active.
+struct alignas(8) Slice {
+  uint32_t rows;    // Bit mask.
+  uint16_t expert;  // 0 if always active.
+  uint16_t first;   // Where its rows and their scores begin, if they are gathered.
 };
 
 struct Smem {
@@ -162,32 +165,38 @@ struct Smem {
     return reinterpret_cast<float*>(base + p.smem.norm_partial) + of * kMmaWarps * 8 * p.row_tiles;
   }
   __device__ float* reduce() const { return reinterpret_cast<float*>(base + p.smem.reduce); }
-  __device__ uint16_t* score() const { return reinterpret_cast<uint16_t*>(base + p.smem.score); }
-  __device__ uint32_t* row_mask() const {
-    return reinterpret_cast<uint32_t*>(base + p.smem.active);
+  // The layer's active list by ascending expert, then what is always active.
+  __device__ Slice* slices() const { return reinterpret_cast<Slice*>(base + p.smem.slices); }
+  // bf16 [slice][8 NT]; where rows are gathered, theirs alone, those of what is always active
+  // first. What is always active has scores of one.
+  __device__ uint16_t* slice_scores() const {
+    return reinterpret_cast<uint16_t*>(base + p.smem.slice_scores);
   }
-  __device__ uint16_t* active_id() const {
-    return reinterpret_cast<uint16_t*>(base + p.smem.active + 4 * p.expert_limit);
+  // Gathered rows, in ascending order of each slice.
+  __device__ uint8_t* slice_rows() const {
+    return reinterpret_cast<uint8_t*>(base + p.smem.slice_rows);
   }
-  // Where rows are gathered: [expert or, last, always active][8 NT].
-  __device__ uint8_t* gathered() const {
-    return reinterpret_cast<uint8_t*>(base + p.smem.gathered);
-  }
+  // bf16 of rows `row` (even; the lower half) and `row` + 1, where they are rows of slice `of`.
   template <int NT>
-  __device__ GatheredRows Gathered(int slice, int active_count) const {
-    const int id = slice == active_count ? p.expert_limit : active_id()[slice];
-    const uint32_t rows = slice == active_count ? misc().active_rows : row_mask()[id];
-    return {gathered() + id * 8 * NT, __popc(rows)};
-  }
-  // Writes down `rows` as those of expert `id`.
-  template <int NT>
-  __device__ void Gather(int id, uint32_t rows) const {
-    uint8_t* to = gathered() + id * 8 * NT;
-    const uint8_t first = __ffs(rows) - 1;
-    for (int i = 0; i < 8 * NT; ++i) {
-      to[i] = rows != 0 ? __ffs(rows) - 1 : first;
-      rows &= rows - 1;
+  __device__ uint32_t Scores(int of, int row) const {
+    if constexpr (!kGathers<NT>) {
+      return *reinterpret_cast<const uint32_t*>(slice_scores() + of * 8 * NT + row);
+    } else {
+      const Slice slice = slices()[of];
+      const uint16_t* at = slice_scores() + slice.first + __popc(slice.rows & ((1u << row) - 1));
+      return at[0] | uint32_t(at[slice.rows >> row & 1]) << 16;
     }
+  }
+  // The row of the batch in `column` of the slice's gathered rows; past their end the first.
+  __device__ int GatheredRow(const Slice& slice, int column) const {
+    return slice_rows()[slice.first + (column < __popc(slice.rows) ? column : 0)];
+  }
+  // What the list is made from, by expert: row masks, empty in between, and where the scores begin.
+  __device__ uint32_t* expert_rows() const {
+    return reinterpret_cast<uint32_t*>(base + p.smem.experts);
+  }
+  __device__ uint16_t* expert_scores() const {
+    return reinterpret_cast<uint16_t*>(base + p.smem.experts + 4 * p.expert_limit);
   }
   __device__ uint32_t* rope() const { return reinterpret_cast<uint32_t*>(base + p.smem.rope); }
   __device__ uint16_t* keep() const { return reinterpret_cast<uint16_t*>(base + p.smem.keep); }

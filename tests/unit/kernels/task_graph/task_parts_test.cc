@@ -23,7 +23,8 @@ TEST(TaskParts, ByRoleEverySignalAndEveryWriteIsSomePartsAndOnlyOne) {
     for (const TaskPart& part : PartsOf(graph, worker, ListOrder::kByRole)) {
       signals[part.task] += part.signal != kNoCounter;
       for (const BufferAccess& write : AccessesOf(graph, worker, part, ListOrder::kByRole).writes) {
-        writes[part.task] += write.buffer != Buffer::kExpertList;
+        writes[part.task] +=
+            write.buffer != Buffer::kExpertList && write.buffer != Buffer::kChoices;
       }
     }
     for (size_t i = 0; i < signals.size(); ++i) {
