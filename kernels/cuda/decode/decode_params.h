@@ -27,7 +27,7 @@ inline constexpr int kPairWarps = 2;       // Attention warps of a pair: see att
 inline constexpr int kAttentionThreads = kAttentionWarps * 32;
 inline constexpr int kEpilogueWarps = 4;  // What becomes of the products; embedding and sampling.
 inline constexpr int kEpilogueThreads = kEpilogueWarps * 32;
-inline constexpr int kLoaderWarps = 4;  // One brings weights, one pages, one watches for hangs.
+inline constexpr int kLoaderWarps = 4;  // Weights, pages, Down's operands; one watches for hangs.
 inline constexpr int kThreads =
     kMmaThreads + kAttentionThreads + kEpilogueThreads + kLoaderWarps * 32;
 inline constexpr int kMaxSplits = 255;      // Of a row's cached keys; a byte.
@@ -35,7 +35,7 @@ inline constexpr int kMaxRowPages = 65535;  // 16 bits.
 inline constexpr int kMaxSlots = 12;        // Of a ring.
 inline constexpr int kHeadDim = 128;
 // K-steps that xs has room for at least, with one row tile and with more: see DirectRows,
-// GlobalRows.
+// OutputRows and DownRows.
 inline constexpr int kXsStepsOne = 144;
 inline constexpr int kXsSteps = 128;
 inline constexpr int kMaxTopK = 16;        // Experts a token.
@@ -227,7 +227,7 @@ struct DecodeParams {
   char* attention;          // Fragment buffer of K = q_width.
   char* attention_row;      // Of packets, of the same order, up to 8 rows: SoleRowPackets.
   char* hidden_act;         // [active expert] fragment buffers of K = expert_width, then one of K =
-                            // always_width; three
+                            // always_width; rows one after the other with more than 8; three
   uint64_t hidden_slice_bytes;  // copies, hidden_copy_bytes apart.
   uint64_t hidden_always_offset;
   uint64_t hidden_copy_bytes;

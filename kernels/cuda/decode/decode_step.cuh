@@ -4,9 +4,11 @@
 
 #include "kernels/cuda/decode/attention_group.cuh"
 #include "kernels/cuda/decode/direct_rows.cuh"
+#include "kernels/cuda/decode/down_rows.cuh"
 #include "kernels/cuda/decode/epilogue_head.cuh"
 #include "kernels/cuda/decode/loader.cuh"
 #include "kernels/cuda/decode/normalise.cuh"
+#include "kernels/cuda/decode/output_rows.cuh"
 
 namespace baton::cuda {
 
@@ -25,6 +27,11 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
       BarrierInit(SmemAddress(&misc.partial_full[i]), kMmaWarps / kTeams<NT>);
       BarrierInit(SmemAddress(&misc.partial_empty[i]), kEpilogueWarps);
     }
+    for (int i = 0; NT > 1 && i < kOperandPlaces; ++i) {
+      BarrierInit(SmemAddress(&misc.operands_full[i]), 1);
+      BarrierInit(SmemAddress(&misc.operands_empty[i]), kMmaWarps);
+    }
+    if (NT > 1) BarrierInit(SmemAddress(&misc.xs_free), kMmaWarps);
     BarrierInit(SmemAddress(&misc.routing), 1);
     BarrierInitFence();
     misc.aborted = 0;
@@ -32,13 +39,14 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
     for (int role = 0; role < kRoles; ++role) {
       misc.at[role] = {uint32_t(worker), ~0u, 0, 0};
       misc.blocked[role] = {};
-      misc.finished[role] = 0;
+      misc.finished[role] = role == kOperandRole && NT == 1;  // There is none.
     }
     misc.active_count = 0;
     misc.expert_sum = 0;
     misc.wait_memory = misc.wait_routing = misc.wait_join = misc.wait_other = 0;
   }
   if (tid < kAttentionWarps) misc.page_cursors[tid] = {};
+  if (NT > 1 && tid < kMmaWarps) misc.operand_cursors[tid] = {};
   if (tid < kRoles * kMmaWarps) misc.routed[tid / kMmaWarps][tid % kMmaWarps] = ~0u;
   if (tid < kMaxRows) {
     const RowState& s = *p.rows;
@@ -54,8 +62,8 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
       misc.active_rows = mask;
       smem.slices()[0] = {mask, 0, 0};
     }
-    if (kGathers<NT> && tid < 8 * NT) smem.slice_scores()[tid] = kOneBf16;
-    if (kGathers<NT> && active) smem.slice_rows()[__popc(mask & ((1u << tid) - 1))] = tid;
+    if (kLists<NT> && tid < 8 * NT) smem.slice_scores()[tid] = kOneBf16;
+    if (kLists<NT> && active) smem.slice_rows()[__popc(mask & ((1u << tid) - 1))] = tid;
     if (active) {
       const int page = s.position[tid] >> 6;
       misc.write_page[0][tid] =
@@ -116,7 +124,11 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
       if (tid == 0) c.misc.wait_other += waited;
       c.Trace(1);
       if constexpr (NT > 1) {
-        GlobalRows<NT>(c).Run();
+        if (op == OpKind::kDown) {
+          DownRows<NT>(c).Run();
+        } else {
+          OutputRows<NT>(c).Run();
+        }
       } else if (op == OpKind::kDown && FitsOneRow(c)) {
         DownOneRow(c);
       } else {
@@ -211,7 +223,8 @@ __device__ void RunEpilogue(const Smem& smem, int worker, int tid) {
   c.Finish();
 }
 
-// A warp a ring, and one that watches over all; the fourth completes the warp group.
+// A warp a ring, one for Down's operands, and one that watches over all.
+template <int NT>
 __device__ __forceinline__ void RunLoader(const Smem& smem, int worker, int tid) {
   if (tid < 32) {
     WeightLoader(smem, worker, tid).Run();
@@ -219,6 +232,8 @@ __device__ __forceinline__ void RunLoader(const Smem& smem, int worker, int tid)
     KvLoader(smem, worker, tid - 32).Run();
   } else if (tid < 96) {
     RunWatchdog(smem.p, smem.misc(), tid - 64);
+  } else if constexpr (NT > 1) {
+    OperandLoader<NT>(smem, worker, tid - 96).Run();
   }
 }
 
@@ -251,7 +266,7 @@ __global__ void __launch_bounds__(kThreads, 1) DecodeStep(const __grid_constant_
     RunEpilogue<NT>(smem, worker, tid - kEpilogueBegin);
   } else {
     LowerRegisters<kLoaderRegisters>();
-    RunLoader(smem, worker, tid - kLoaderBegin);
+    RunLoader<NT>(smem, worker, tid - kLoaderBegin);
   }
 }
 

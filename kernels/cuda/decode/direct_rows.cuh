@@ -76,7 +76,7 @@ struct OneRowOperand {
                           Accumulator<1>& acc) const {
     const int count = OwnSteps(chunk_steps);
     MultiplyDirect(
-        c, group.Acquire(true), half, count, [&](int i) { return Operand(at + i); }, acc);
+        c, group.AcquireShared(), half, count, [&](int i) { return Operand(at + i); }, acc);
     group.Release<kMmaWarps>();
     return at + count;
   }
@@ -124,7 +124,6 @@ __device__ __forceinline__ void OutputOneRow(MmaGroup<1>& c) {
     }
   }
   __syncwarp();
-  c.landed = false;
 #pragma unroll 1
   for (uint32_t unit = c.task().begin; unit < c.task().end; unit += 2) {
     const bool half = unit + 1 == c.task().end;
@@ -229,7 +228,7 @@ struct DirectRows {
   // Multiplies a chunk and asks in its place for the one kAhead later.
   __device__ void Step(Chunk& chunk, int place, Accumulator<1>& acc, float (&total)[1][4]) {
     const uint32_t now = chunk.info, scale = chunk.scores;
-    const char* slot = c.Acquire(true);
+    const char* slot = c.AcquireShared();
     AsyncCopyWaitAllBut<kAhead - 1>();
     __syncwarp();
     const char* operand = Place(place) + c.lane * 8;
@@ -257,7 +256,6 @@ struct DirectRows {
   }
   __device__ void Run() {
     float total[1][4] = {};
-    c.landed = false;
     if (slice_count == 0) {
       for (uint32_t tile = c.task().begin; tile < c.task().end; tile += 2)
         c.SharedTileDone(total[0]);
@@ -306,7 +304,6 @@ __device__ __forceinline__ void DownOneRow(MmaGroup<1>& c) {
   AsyncCopyWait();
   c.InjectWarpDelay();
   __syncwarp();
-  c.landed = false;
 #pragma unroll 1
   for (uint32_t unit = c.task().begin; unit < c.task().end; unit += 2) {
     const int full = unit + 1 == c.task().end ? 0 : 1;

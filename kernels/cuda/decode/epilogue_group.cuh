@@ -139,7 +139,7 @@ __device__ void FinishQkv(EpilogueGroup<NT>& c, int row, int column, bool live, 
 }
 
 // h = silu(gate) * up. Gate rows are tile rows 0-7, up rows 8-15: the same lane, two outputs on.
-// `k` is the row of the slice, `column` that of its fragment buffer.
+// `k` is the row of the slice, `column` the row of the batch.
 template <int NT>
 __device__ void FinishGateUp(EpilogueGroup<NT>& c, int slice, int k, int column, bool live,
                              float out) {
@@ -155,7 +155,8 @@ __device__ void FinishGateUp(EpilogueGroup<NT>& c, int slice, int k, int column,
   char* to = p.hidden_act + c.task().buffer_epoch * p.hidden_copy_bytes +
              (always ? p.hidden_always_offset : slice * p.hidden_slice_bytes);
   const int steps = (always ? c.layer().always_width : c.layer().expert_width) / 16;
-  const uint32_t at = FragmentOffset(steps, column, k & ~1);
+  const uint32_t at =
+      NT == 1 ? FragmentOffset(steps, column, k & ~1) : RowOffset(steps, column, k & ~1);
   // Neighbouring k are one word where the tile's rows pair up as they do; a worker's range may
   // begin or end in between.
   if (((row ^ k) & 1) != 0 || (!(k & 1) && k + 1 >= int(c.task().end))) {
@@ -177,12 +178,13 @@ __device__ void FinishRows(EpilogueGroup<NT>& c) {
     for (int slice = slices.begin; slice < slices.end; ++slice) {
 #pragma unroll 1
       for (uint32_t block = c.task().begin; block < c.task().end; block += 8) {
-        const uint32_t rows = c.smem.slices()[slice].rows;
-        const int count = __popc(rows);
+        const Slice of = c.smem.slices()[slice];
+        const int count = __popc(of.rows);
 #pragma unroll 1
         for (int j = 0; j < (kGathers<NT> ? TilesFor(count) : NT); ++j) {
-          const int column = c.Column(j);
-          const bool live = kGathers<NT> ? column < count : rows >> column & 1;
+          int column = c.Column(j);
+          const bool live = kGathers<NT> ? column < count : of.rows >> column & 1;
+          if (kGathers<NT>) column = c.smem.GatheredRow(of, column);
           FinishGateUp(c, slice, block + c.Row(), column, live, c.TakeTeamTile());
         }
       }

@@ -49,11 +49,11 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   plan.reduce = take(std::max(partials * 512, d.row_tiles > 1 ? norm_bytes : 0));
   plan.norm = d.row_tiles > 1 ? plan.reduce : take(norm_bytes);
   plan.slices = take((d.expert_limit + 1) * sizeof(Slice));
-  const bool gathers = d.row_tiles > 2;
+  const bool lists = d.row_tiles > 1;
   const uint32_t chosen = columns * (1 + d.experts_per_token);
   // Scores are read in pairs.
-  plan.slice_scores = take(2 * (gathers ? chosen + 1 : columns * (d.expert_limit + 1)));
-  plan.slice_rows = take(gathers ? chosen : 0);
+  plan.slice_scores = take(2 * (lists ? chosen + 1 : columns * (d.expert_limit + 1)));
+  plan.slice_rows = take(lists ? chosen : 0);
   plan.experts = take(d.expert_limit * 6);
   plan.rope = take(d.rope_pairs * columns * 4);
   plan.keep = take(2 * d.keep_tiles * 16 * columns * 2);

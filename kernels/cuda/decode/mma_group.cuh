@@ -51,6 +51,11 @@ struct Accumulator {
   }
 };
 
+// K-steps of `steps` that are the warp's where all MMA warps take them by turns.
+__device__ __forceinline__ int OwnSteps(int steps, int warp) {
+  return uint32_t(steps + kMmaWarps - 1 - warp) / kMmaWarps;
+}
+
 // This lane's A operands of kCount k-steps from `at`. Rows that a tile does not have read as copies
 // of others: their outputs are never used, and rows do not mix.
 template <int kCount>
@@ -68,6 +73,9 @@ __device__ __forceinline__ void LoadA(const char* at, int stride, bool half, uin
     }
   }
 }
+
+// Whether k-steps go to the two accumulators by turns, and which is the first one's.
+enum Turns { kNoTurns, kEvenFirst, kOddFirst };
 
 template <int NT>
 struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
@@ -103,6 +111,17 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
     return static_cast<int32_t>(issued - chunk) > 0 &&
            BarrierTest(SmemAddress(&misc.rings[kWeightRing].full[place.slot]), place.phase);
   }
+  // The next chunk of those that all warps take, from a barrier of all on: what came before has
+  // landed, and no warp can be a phase ahead of another.
+  __device__ const char* AcquireShared() {
+    const uint64_t& full = misc.rings[kWeightRing].full[next.slot];
+    if (!BarrierTest(SmemAddress(&full), next.phase)) {
+      const long long start = clock64();
+      Wait(full, next.phase, kWaitRing);
+      if (tid == 0) misc.wait_memory += clock64() - start;
+    }
+    return smem.slot(next.slot);
+  }
   // A chunk that kParts warps read. Barriers count eight arrivals.
   template <int kParts>
   __device__ void Release() {
@@ -134,60 +153,100 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
     tiles += kTeams<NT>;
   }
 
-  // acc += W . b for kCount k-steps of one of kParts warps at once; a, b: this lane's operands of
-  // the first, b of every row tile; row tiles from `row_tiles` on are left out.
-  template <int kParts, bool kByTurns, int kCount>
+  // acc += W . b for kCount k-steps of a warp at once; a, b: this lane's operands of the first, b
+  // of every row tile, kStride bytes from one k-step to the next. Only `row_tiles`, a bit mask, are
+  // multiplied.
+  template <int kStride, Turns kTurns, int kCount>
   __device__ void MultiplyBlock(const char* a, const char* const (&b)[NT], uint32_t b_offset,
-                                int stride, bool half, int row_tiles, Accumulator<NT>& acc) {
+                                int stride, bool half, uint32_t row_tiles, Accumulator<NT>& acc) {
     uint4 fa[kCount];
     LoadA<kCount>(a, stride, half, fa);
-#pragma unroll
-    for (int j = 0; j < NT; ++j) {
-      if (NT > 1 && j >= row_tiles) continue;
+    const auto multiply = [&](int j) {
+      if (NT > 1 && !(row_tiles >> j & 1)) return;
       uint2 fb[kCount];
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
-        fb[i] = *reinterpret_cast<const uint2*>(b[j] + b_offset + i * (kParts * 256));
+        fb[i] = *reinterpret_cast<const uint2*>(b[j] + b_offset + i * kStride);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i)
-        Mma16(kByTurns && i % 2 == 1 ? acc.odd[j] : acc.even[j], fa[i], fb[i]);
+      for (int i = 0; i < kCount; ++i) {
+        const bool odd = kTurns != kNoTurns && (i % 2 == 1) != (kTurns == kOddFirst);
+        Mma16(odd ? acc.odd[j] : acc.even[j], fa[i], fb[i]);
+      }
+    };
+    multiply(0);
+    if constexpr (NT > 1) {
+      // One branch past them all: instructions that are off take their time, too.
+      if (row_tiles <= 1) return;
+#pragma unroll
+      for (int j = 1; j < NT; ++j) multiply(j);
     }
   }
 
   // The same for `count` k-steps of this warp: of a chunk.
   template <int kParts, bool kByTurns>
   __device__ void MultiplyChunk(const char* a, const char* const (&b)[NT], uint32_t b_offset,
-                                int count, int stride, bool half, int row_tiles,
+                                int count, int stride, bool half, uint32_t row_tiles,
                                 Accumulator<NT>& acc) {
     constexpr int kBlock = NT == 1 ? 8 : 4;
+    constexpr Turns kTurns = kByTurns ? kEvenFirst : kNoTurns;
 #pragma unroll 1
     for (; count >= kBlock; count -= kBlock) {
-      MultiplyBlock<kParts, kByTurns, kBlock>(a, b, b_offset, stride, half, row_tiles, acc);
+      MultiplyBlock<kParts * 256, kTurns, kBlock>(a, b, b_offset, stride, half, row_tiles, acc);
       a += kBlock * stride;
       b_offset += kBlock * kParts * 256;
     }
     if (count == 0) return;
     if (kBlock > 4 && count >= 4) {
-      MultiplyBlock<kParts, kByTurns, 4>(a, b, b_offset, stride, half, row_tiles, acc);
+      MultiplyBlock<kParts * 256, kTurns, 4>(a, b, b_offset, stride, half, row_tiles, acc);
       count -= 4;
       a += 4 * stride;
       b_offset += 4 * kParts * 256;
     }
     if (count >= 2) {
-      MultiplyBlock<kParts, kByTurns, 2>(a, b, b_offset, stride, half, row_tiles, acc);
+      MultiplyBlock<kParts * 256, kTurns, 2>(a, b, b_offset, stride, half, row_tiles, acc);
       count -= 2;
       a += 2 * stride;
       b_offset += 2 * kParts * 256;
     }
     if (count > 0) {
-      MultiplyBlock<kParts, kByTurns, 1>(a, b, b_offset, stride, half, row_tiles, acc);
+      MultiplyBlock<kParts * 256, kTurns, 1>(a, b, b_offset, stride, half, row_tiles, acc);
       if (kByTurns) acc.Swap();
+    }
+  }
+
+  // acc += W . b for `count` k-steps of this warp, of a chunk that all warps take; `odd`: the first
+  // is the other accumulator's.
+  template <int kStride>
+  __device__ void MultiplyShared(const char* a, const char* const (&b)[NT], uint32_t b_offset,
+                                 int count, bool half, uint32_t row_tiles, bool odd,
+                                 Accumulator<NT>& acc) {
+    const int stride = kMmaWarps * (half ? 256 : 512);
+#pragma unroll 1
+    for (; count >= 3; count -= 3, odd = !odd) {  // What 24 k-steps are to a warp.
+      if (odd) {
+        MultiplyBlock<kStride, kOddFirst, 3>(a, b, b_offset, stride, half, row_tiles, acc);
+      } else {
+        MultiplyBlock<kStride, kEvenFirst, 3>(a, b, b_offset, stride, half, row_tiles, acc);
+      }
+      a += 3 * stride;
+      b_offset += 3 * kStride;
+    }
+#pragma unroll 1
+    for (; count > 0; --count, odd = !odd) {
+      if (odd) {
+        MultiplyBlock<kStride, kOddFirst, 1>(a, b, b_offset, stride, half, row_tiles, acc);
+      } else {
+        MultiplyBlock<kStride, kEvenFirst, 1>(a, b, b_offset, stride, half, row_tiles, acc);
+      }
+      a += stride;
+      b_offset += kStride;
     }
   }
 
   // acc += W_tile . xs for one tile. b: where this lane's column of every row tile begins in xs.
   __device__ void MultiplyTile(int step_bytes, int chunk_steps, bool half,
-                               const char* const (&b)[NT], int row_tiles, Accumulator<NT>& acc) {
+                               const char* const (&b)[NT], uint32_t row_tiles,
+                               Accumulator<NT>& acc) {
     constexpr int kParts = kMmaWarps / kTeams<NT>;
     const int part = warp % kParts;
     const int offset = part * step_bytes + (half ? lane * 8 : min(lane * 16, step_bytes - 16));
@@ -195,7 +254,7 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
     landed = false;
 #pragma unroll 1
     for (int left = p.hidden / 16; left > 0; left -= chunk_steps) {
-      const char* a = Acquire(left > chunk_steps) + offset;
+      const char* a = (kTeams<NT> == 1 ? AcquireShared() : Acquire(left > chunk_steps)) + offset;
       const int count = (min(chunk_steps, left) - part + kParts - 1) / kParts;
       MultiplyChunk<kParts, kTeams<NT> == 2>(a, b, b_offset, count, kParts * step_bytes, half,
                                              row_tiles, acc);
@@ -252,7 +311,12 @@ __device__ void MultiplyRows(MmaGroup<NT>& c) {
       }
       Accumulator<NT> acc;
       acc.Clear();
-      c.MultiplyTile(step_bytes, chunk_steps, half, b, row_tiles, acc);
+      const uint32_t tiles = (1u << row_tiles) - 1;
+      if (kTeams<NT> == 1 && !half) {  // Spares what is done for either.
+        c.MultiplyTile(step_bytes, chunk_steps, false, b, tiles, acc);
+      } else {
+        c.MultiplyTile(step_bytes, chunk_steps, half, b, tiles, acc);
+      }
       float sum[NT][4];
       acc.Sum(sum);
 #pragma unroll
@@ -262,209 +326,5 @@ __device__ void MultiplyRows(MmaGroup<NT>& c) {
     }
   }
 }
-
-// OutputProj and Down: W . b over the owned rows, tile by tile, slice by slice, chunk by chunk; b
-// is a fragment buffer in global memory. A chunk's fragments are copied two chunks ahead to where
-// xs was, every warp into the k-steps of xs that are its own: nobody else reads or writes them.
-// Down's fragments are those of the gathered rows; it applies their scores to each slice's product
-// in float32, in ascending expert id.
-template <int NT>
-struct GlobalRows {
-  static constexpr int kMost = kMaxChunkSteps / kMmaWarps;  // K-steps of a chunk and warp.
-  static constexpr int kAhead = 2;
-  static_assert(kAhead * kMost * kMmaWarps <= kXsSteps);
-  // What is known of a chunk whose fragments were asked for, packed: k-steps of this warp, slice
-  // and flags.
-  static constexpr uint32_t kNoChunk = ~0u, kHalf = 1u << 8, kEndsSlice = 1u << 9,
-                            kEndsTile = 1u << 10;
-  static constexpr int kSliceShift = 16;
-
-  MmaGroup<NT>& c;
-  const bool down;
-  const int active_count, slice_count;
-  const char* const hidden;
-  // The next chunk to ask for.
-  uint32_t unit;
-  int slice = 0, first = 0, steps = 0, chunk_steps = 0;
-  const char* b = nullptr;
-  uint32_t columns = 0;  // Of the fragment buffer, those that the slice has.
-  uint32_t chunk[kAhead];
-
-  __device__ explicit GlobalRows(MmaGroup<NT>& group)
-      : c(group),
-        down(group.task().op == OpKind::kDown),
-        active_count(group.ActiveCount()),
-        slice_count(down ? TaskSlices(group.task(), group.layer(), active_count).end : 1),
-        hidden(group.p.hidden_act + group.task().buffer_epoch * group.p.hidden_copy_bytes),
-        unit(slice_count > 0 ? group.task().begin : group.task().end) {
-    StartSlice();
-  }
-  __device__ bool Half() const { return unit + 1 == c.task().end; }
-  // Rows of the batch that slice `of` is for.
-  __device__ uint32_t RowsOf(int of) const {
-    return down ? c.smem.slices()[of].rows : c.misc.active_rows;
-  }
-  __device__ void StartSlice() {
-    first = 0;
-    const ChunkTable& chunks = c.p.smem.chunks;
-    const int full = Half() ? 0 : 1;
-    if (slice == slice_count) return;
-    columns = RowsOf(slice);
-    if (kGathers<NT> && down) columns = ~0u >> (32 - max(1, __popc(columns)));
-    if (!down) {
-      b = c.p.attention;
-      steps = c.p.q_width / 16;
-      chunk_steps = chunks.q_width[full];
-    } else if (slice == active_count) {
-      b = hidden + c.p.hidden_always_offset;
-      steps = c.layer().always_width / 16;
-      chunk_steps = c.layer().always_chunk[NT - 1][full];
-    } else {
-      b = hidden + slice * c.p.hidden_slice_bytes;
-      steps = c.layer().expert_width / 16;
-      chunk_steps = chunks.expert_width[full];
-    }
-  }
-  // Where this warp's fragments of k-step i of the chunk in `place` lie.
-  __device__ char* Staged(int place, int i) const {
-    return c.smem.xs() + ((place * kMost + i) * kMmaWarps + c.warp) * 256;
-  }
-  // Starts the copy of the next chunk's fragments. What the columns hold that the slice does not
-  // have does not matter: columns do not mix.
-  __device__ uint32_t Ask(int place) {
-    if (unit >= c.task().end) return kNoChunk;
-    const int count = (min(chunk_steps, steps - first) - c.warp + kMmaWarps - 1) / kMmaWarps;
-    const int part = c.lane & 15;  // 16 bytes: two neighbouring lanes' of one column.
-#pragma unroll
-    for (int j = 0; j < NT; ++j) {
-      if ((columns >> (8 * j) & 0xff) == 0) continue;
-      const bool wanted = columns >> (8 * j + (part >> 1)) & 1;
-      const char* from = b + (j * steps + first + c.warp) * 256 + part * 16;
-#pragma unroll
-      for (int i = 0; i < kMost; i += 2) {
-        const int step = i + (c.lane >> 4);
-        if (wanted && step < count) {
-          AsyncCopy16(SmemAddress(Staged(place, step)) + j * c.p.smem.xs_row_bytes + part * 16,
-                      from + step * (kMmaWarps * 256));
-        }
-      }
-    }
-    uint32_t asked = max(count, 0) | uint32_t(slice) << kSliceShift | (Half() ? kHalf : 0);
-    first += chunk_steps;
-    if (first < steps) return asked;
-    asked |= kEndsSlice;
-    if (++slice == slice_count) {
-      asked |= kEndsTile;
-      slice = 0;
-      unit += 2;
-    }
-    StartSlice();
-    return asked;
-  }
-  // total += scores * the slice's sums; a row that did not choose the expert is left out, not
-  // scaled by zero. Gathered rows go to their own places.
-  __device__ void AddScaled(int of, const Accumulator<NT>& acc, float (&total)[NT][4]) const {
-    float sum[NT][4];
-    acc.Sum(sum);
-    if (!down) {
-#pragma unroll
-      for (int j = 0; j < NT; ++j)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) total[j][i] += sum[j][i];
-      return;
-    }
-    const uint32_t rows = RowsOf(of);
-    if constexpr (!kGathers<NT>) {
-#pragma unroll
-      for (int j = 0; j < NT; ++j) {
-        const int row = 8 * j + 2 * (c.lane & 3);
-        const uint32_t scores = c.smem.template Scores<NT>(of, row);
-        if (rows >> row & 1) {
-          total[j][0] += LowFloat(scores) * sum[j][0];
-          total[j][2] += LowFloat(scores) * sum[j][2];
-        }
-        if (rows >> row & 2) {
-          total[j][1] += HighFloat(scores) * sum[j][1];
-          total[j][3] += HighFloat(scores) * sum[j][3];
-        }
-      }
-    } else {
-#pragma unroll
-      for (int q = 0; q < NT; ++q) {
-        if (8 * q >= __popc(rows)) break;
-#pragma unroll
-        for (int j = 0; j < NT; ++j) {
-          const int row = 8 * j + 2 * (c.lane & 3);
-          const uint32_t scores = c.smem.template Scores<NT>(of, row);
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const int rank = __popc(rows & ((1u << (row + e)) - 1)) - 8 * q;
-            const int from = (c.lane & ~3) | (rank >> 1 & 3);
-            const float low0 = __shfl_sync(~0u, sum[q][0], from),
-                        high0 = __shfl_sync(~0u, sum[q][1], from),
-                        low1 = __shfl_sync(~0u, sum[q][2], from),
-                        high1 = __shfl_sync(~0u, sum[q][3], from);
-            if (!(rows >> (row + e) & 1) || rank < 0 || rank >= 8) continue;
-            const float score = e == 0 ? LowFloat(scores) : HighFloat(scores);
-            total[j][e] += score * (rank & 1 ? high0 : low0);
-            total[j][2 + e] += score * (rank & 1 ? high1 : low1);
-          }
-        }
-      }
-    }
-  }
-  __device__ void HandOver(float (&total)[NT][4]) {
-#pragma unroll
-    for (int j = 0; j < NT; ++j) {
-      c.SharedTileDone(total[j]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) total[j][i] = 0.0f;
-    }
-  }
-  __device__ void Run() {
-    float total[NT][4] = {};
-    c.landed = false;
-    if (slice_count == 0) {
-      for (uint32_t tile = c.task().begin; tile < c.task().end; tile += 2) HandOver(total);
-      return;
-    }
-    Accumulator<NT> acc;
-    acc.Clear();
-#pragma unroll
-    for (int d = 0; d < kAhead; ++d) {
-      chunk[d] = Ask(d);
-      AsyncCopyCommit();
-    }
-    c.InjectWarpDelay();
-#pragma unroll 1
-    for (int place = 0;; place ^= 1) {
-      const uint32_t now = place ? chunk[1] : chunk[0];
-      if (now == kNoChunk) return;
-      const bool half = now & kHalf;
-      const int step_bytes = half ? 256 : 512;
-      const char* a = c.Acquire(true) + c.warp * step_bytes + c.lane * (half ? 8 : 16);
-      AsyncCopyWaitAllBut<kAhead - 1>();
-      __syncwarp();
-      const char* b_at[NT];
-#pragma unroll
-      for (int j = 0; j < NT; ++j)
-        b_at[j] = Staged(place, 0) + c.lane * 8 + j * c.p.smem.xs_row_bytes;
-      const int row_tiles =
-          kGathers<NT> && down ? TilesFor(__popc(RowsOf(now >> kSliceShift))) : NT;
-      // One after the other lie the k-steps of eight warps, as in xs.
-      c.template MultiplyChunk<kMmaWarps, true>(a, b_at, 0, now & 0xff, kMmaWarps * step_bytes,
-                                                half, row_tiles, acc);
-      c.template Release<kMmaWarps>();
-      const uint32_t next = Ask(place);
-      AsyncCopyCommit();
-      (place ? chunk[1] : chunk[0]) = next;
-      if (!(now & kEndsSlice)) continue;
-      AddScaled(now >> kSliceShift, acc, total);
-      acc.Clear();
-      if (!(now & kEndsTile)) continue;
-      HandOver(total);
-    }
-  }
-};
 
 }  // namespace baton::cuda

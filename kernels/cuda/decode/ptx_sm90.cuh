@@ -71,6 +71,9 @@ __device__ __forceinline__ void AsyncCopyWait() { asm volatile("cp.async.wait_al
 __device__ __forceinline__ void ProxyFence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+// What this thread has seen of global memory, or done to shared memory, comes before bulk copies
+// that are started from now on.
+__device__ __forceinline__ void ProxyFenceAll() { asm volatile("fence.proxy.async;" ::: "memory"); }
 __device__ __forceinline__ void NamedBarrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

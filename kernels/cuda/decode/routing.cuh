@@ -172,12 +172,12 @@ __device__ __forceinline__ void Choose(const AttentionGroup& c, bool waits, Choi
 }
 
 // Where the slices of this lane's experts go, those with `rows`: place in the list << 16 | where
-// their rows begin, if those are gathered. `end`: the same for what comes next.
+// their rows begin, if those are listed. `end`: the same for what comes next.
 inline constexpr int kListGroups = 4;  // Of 32 experts, side by side.
 template <int NT>
 __device__ __forceinline__ void PlaceSlices(const uint32_t (&rows)[kListGroups], int lane,
                                             uint32_t& end, uint32_t (&at)[kListGroups]) {
-  if constexpr (!kGathers<NT>) {
+  if constexpr (!kLists<NT>) {
 #pragma unroll
     for (int i = 0; i < kListGroups; ++i) {
       const uint32_t active = __ballot_sync(~0u, rows[i] != 0);
@@ -219,7 +219,7 @@ __device__ __forceinline__ void MakeList(const AttentionGroup& c, const Choices<
   // From here on all rows' logits were there: nobody is at the last layer's list any more.
   c.Sync();
   // Every warp works out all places for itself, which takes no longer; they write the same.
-  uint32_t end = kGathers<NT> ? 8 * NT : 0;
+  uint32_t end = kLists<NT> ? 8 * NT : 0;
 #pragma unroll 1
   for (int begin = 0; begin < count; begin += 32 * kListGroups) {
     uint32_t rows[kListGroups], at[kListGroups];
@@ -233,7 +233,7 @@ __device__ __forceinline__ void MakeList(const AttentionGroup& c, const Choices<
     for (int i = 0; i < kListGroups; ++i) {
       if (rows[i] == 0) continue;
       const int expert = begin + 32 * i + c.lane, slice = at[i] >> 16;
-      expert_scores[expert] = kGathers<NT> ? at[i] : slice * 8 * NT;
+      expert_scores[expert] = kLists<NT> ? at[i] : slice * 8 * NT;
       if (c.warp == i) c.smem.slices()[slice] = {rows[i], uint16_t(expert), uint16_t(at[i])};
     }
   }
@@ -242,13 +242,13 @@ __device__ __forceinline__ void MakeList(const AttentionGroup& c, const Choices<
   for (int i = 0; i < NT; ++i) {
     if (choices.row[i] < 0) continue;
     const int expert = choices.choice[i] >> 16, row = choices.row[i];
-    const int rank = kGathers<NT> ? __popc(expert_rows[expert] & ((1u << row) - 1)) : row;
+    const int rank = kLists<NT> ? __popc(expert_rows[expert] & ((1u << row) - 1)) : row;
     const int place = expert_scores[expert] + rank;
     c.smem.slice_scores()[place] = choices.choice[i];
-    if (kGathers<NT>) c.smem.slice_rows()[place] = row;
+    if (kLists<NT>) c.smem.slice_rows()[place] = row;
   }
   const int active_count = end >> 16;
-  if (!kGathers<NT> && c.tid < 8 * NT)
+  if (!kLists<NT> && c.tid < 8 * NT)
     c.smem.slice_scores()[active_count * 8 * NT + c.tid] = kOneBf16;
   if (c.tid == 0) {
     c.smem.slices()[active_count] = {c.misc.active_rows, 0, 0};

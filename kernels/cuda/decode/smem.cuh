@@ -44,19 +44,24 @@ struct RingBarriers {
 
 // The groups of warps that walk a task list: those of the first three are of their own, the
 // loader's warps walk the lists of the warps that they load for.
-enum Role { kMmaRole, kAttentionRole, kEpilogueRole, kWeightRole, kKvRole, kRoles };
+enum Role { kMmaRole, kAttentionRole, kEpilogueRole, kWeightRole, kKvRole, kOperandRole, kRoles };
 inline constexpr int kTaskLists = 3;
 inline constexpr OpKind kEndOfList = OpKind(0xff);
 // The first of a role's warps.
 __host__ __device__ constexpr int FirstWarp(Role role) {
-  constexpr int kFirst[] = {0, kMmaWarps, kMmaWarps + kAttentionWarps,
+  constexpr int kFirst[] = {0,
+                            kMmaWarps,
+                            kMmaWarps + kAttentionWarps,
                             kMmaWarps + kAttentionWarps + kEpilogueWarps,
-                            kMmaWarps + kAttentionWarps + kEpilogueWarps + 1};
+                            kMmaWarps + kAttentionWarps + kEpilogueWarps + 1,
+                            kMmaWarps + kAttentionWarps + kEpilogueWarps + 3};
   return kFirst[role];
 }
 inline constexpr int kWarps = kThreads / 32;
 __host__ __device__ constexpr int ListOf(Role role) {
-  return role == kWeightRole ? kMmaRole : role == kKvRole ? kAttentionRole : role;
+  return role == kWeightRole || role == kOperandRole ? kMmaRole
+         : role == kKvRole                           ? kAttentionRole
+                                                     : role;
 }
 // Whether tasks of an op stand in the list of a role.
 constexpr bool InList(OpKind op, int list) {
@@ -89,7 +94,10 @@ struct Blocked {
 // Teams of MMA warps, for a number of row tiles: see mma_group.cuh.
 template <int NT>
 inline constexpr int kTeams = NT <= 2 ? 2 : 1;
-// Whether an expert's rows are gathered: with few row tiles it costs more than it saves.
+// Whether an expert's rows are listed, for Down, and gathered for GateUp: with few row tiles that
+// costs more than it saves.
+template <int NT>
+inline constexpr bool kLists = NT > 1;
 template <int NT>
 inline constexpr bool kGathers = NT > 2;
 // Tiles of 16 x 8 that the MMA warps may be ahead of the epilogue warps.
@@ -109,6 +117,31 @@ struct PageCursor {
   uint32_t taken;  // Tiles taken and skipped.
 };
 
+// Down with more than eight rows: what the loader has brought of a slice, and where. A block is
+// the slice, or as much of it as kMaxSharedSteps.
+inline constexpr int kOperandPlaces = 8;
+struct alignas(16) OperandBlock {
+  uint32_t at;     // Of the first row's k-steps, from the base of shared memory.
+  uint16_t first;  // Where the slice's rows and scores begin.
+  uint8_t rows;
+  uint8_t ends_slice;
+  uint16_t pitch;  // From one row to the next, in bytes.
+  uint8_t steps, chunk_steps;
+  uint32_t ends_tile;
+};
+
+// A place of a block and the parity of the phase that it is in.
+struct OperandCursor {
+  int place = 0;
+  uint32_t phase = 0;
+  __device__ void Advance() {
+    if (++place == kOperandPlaces) {
+      place = 0;
+      phase ^= 1;
+    }
+  }
+};
+
 // What the warps of a worker share besides ring and buffers: plans, barriers, rows, routing.
 struct ControlSmem {
   LayerDevice layer[kRoles][2];  // Of even and odd layers: each role's copy of its current one.
@@ -121,6 +154,10 @@ struct ControlSmem {
   RingBarriers rings[kRings];
   uint32_t issued[kRings];  // Chunks whose copies were started.
   PageCursor page_cursors[kAttentionWarps];
+  OperandBlock operands[kOperandPlaces];
+  OperandCursor operand_cursors[kMmaWarps];  // Of the next block that a warp takes.
+  uint64_t operands_full[kOperandPlaces], operands_empty[kOperandPlaces];
+  uint64_t xs_free;                    // All MMA warps are at Down.
   uint64_t partial_full[kMaxStages];   // A stage of `reduce` holds a tile of all MMA warps.
   uint64_t partial_empty[kMaxStages];  // The epilogue warps have read it.
   uint64_t routing;                    // Completes once a layer, when the active list is its.
@@ -179,7 +216,7 @@ struct Smem {
   // bf16 of rows `row` (even; the lower half) and `row` + 1, where they are rows of slice `of`.
   template <int NT>
   __device__ uint32_t Scores(int of, int row) const {
-    if constexpr (!kGathers<NT>) {
+    if constexpr (!kLists<NT>) {
       return *reinterpret_cast<const uint32_t*>(slice_scores() + of * 8 * NT + row);
     } else {
       const Slice slice = slices()[of];

@@ -201,6 +201,11 @@ __device__ __forceinline__ uint32_t FragmentOffset(int steps, int column, int k)
          (k >> 3 & 1) * 4;
 }
 
+// The same where rows lie one after the other, a row's k-steps each as in a fragment buffer.
+__device__ __forceinline__ uint32_t RowOffset(int steps, int row, int k) {
+  return (row * steps + (k >> 4)) * 32 + (k >> 1 & 3) * 8 + (k >> 3 & 1) * 4;
+}
+
 // Byte offset of the packet of the pair k, k + 1 of a row in a fragment buffer of packets.
 __device__ __forceinline__ uint32_t PacketOffset(int steps, int column, int k) {
   return 2 * FragmentOffset(steps, column, k);
