@@ -72,32 +72,34 @@ struct WeightLoader : LoaderGroup<kWeightRole> {
   // The task's matrix of `slice`, and what its tiles have in common.
   struct Matrix {
     const char* at;
-    int steps;                   // K-steps.
-    const uint8_t* chunk_steps;  // By the tile's units, of which a k-step has unit_bytes each.
+    int steps;  // K-steps; of a chunk:
+    int chunk_steps;
   };
-  __device__ Matrix MatrixOf(int slice) const {
+  // Values, not places: through a pointer that may lead anywhere, parameters are read from L2.
+  __device__ Matrix MatrixOf(int slice, int units) const {
     const ChunkTable& chunks = p.smem.chunks;
+    const int of = units - 1;
     const bool always = slice == ActiveCount();
     const int id = smem.slices()[slice].expert;
     switch (task().op) {
       case OpKind::kRouter:
-        return {layer().router, p.hidden / 16, chunks.hidden};
+        return {layer().router, p.hidden / 16, chunks.hidden[of]};
       case OpKind::kQkvRope:
-        return {layer().qkv, p.hidden / 16, chunks.hidden};
+        return {layer().qkv, p.hidden / 16, chunks.hidden[of]};
       case OpKind::kOutputProj:
-        return {layer().o, p.q_width / 16, chunks.q_width};
+        return {layer().o, p.q_width / 16, chunks.q_width[of]};
       case OpKind::kLmHead:
-        return {p.head, p.hidden / 16, chunks.hidden};
+        return {p.head, p.hidden / 16, chunks.hidden[of]};
       case OpKind::kGateUp:
         return {always ? layer().always_gate_up : layer().gate_up + id * layer().gate_up_bytes,
-                p.hidden / 16, chunks.gate_up};
+                p.hidden / 16, chunks.gate_up[of]};
       default:
         if (always) {
           return {layer().always_down, layer().always_width / 16,
-                  layer().always_chunk[p.row_tiles - 1]};
+                  layer().always_chunk[p.row_tiles - 1][of]};
         }
         return {layer().down + id * layer().down_bytes, layer().expert_width / 16,
-                chunks.expert_width};
+                chunks.expert_width[of]};
     }
   }
   // The task's tiles in the MMA warps' order. GateUp: slice by slice of the active list, in blocks
@@ -114,9 +116,9 @@ struct WeightLoader : LoaderGroup<kWeightRole> {
     uint32_t unit = task().begin;
 #pragma unroll 1
     for (int slice = slices.begin; slice < slices.end && unit < task().end;) {
-      const Matrix matrix = MatrixOf(slice);
       const uint32_t units = min(task().end - unit, tile_units);
-      const int chunk_steps = matrix.chunk_steps[units - 1];
+      const Matrix matrix = MatrixOf(slice, units);
+      const int chunk_steps = matrix.chunk_steps;
       const char* source = matrix.at + uint64_t(unit) * unit_bytes * matrix.steps;
 #pragma unroll 1
       for (int left = matrix.steps; left > 0; left -= chunk_steps) {
