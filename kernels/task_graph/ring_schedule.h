@@ -35,7 +35,7 @@ struct RingShape {
     if (rows <= 24) {
       return {.weight_slot_bytes = 16384, .in_flight_chunks = 3, .kv_slots = 2};
     }
-    return {.weight_slot_bytes = 12288, .in_flight_chunks = 4, .kv_slots = 1};
+    return {.weight_slots = 3, .weight_slot_bytes = 12288, .in_flight_chunks = 3, .kv_slots = 2};
   }
 };
 

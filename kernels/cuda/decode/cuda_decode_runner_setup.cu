@@ -154,7 +154,7 @@ int CudaDecodeRunner::SlotBytes(int row_tiles) const {
 }
 
 int CudaDecodeRunner::PageSlots(int row_tiles) const {
-  constexpr int kMost[] = {1 << 20, 2, 2, 1};
+  constexpr int kMost[] = {1 << 20, 2, 2, 2};
   return std::min(tuning_.page_slots, kMost[row_tiles - 1]);
 }
 

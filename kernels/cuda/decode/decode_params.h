@@ -162,7 +162,7 @@ struct SmemPlan {
   uint32_t xs;            // normalised x fragments, [NT] rows of xs_row_bytes
   uint32_t xs_row_bytes;  // of max(hidden / 16, kXsSteps) k-steps
   uint32_t norm;          // bf16 [hidden]: the norm's weights
-  uint32_t norm_partial;  // float32 [2][warp][8 NT]
+  uint32_t norm_partial;  // float32 [2][warp][8 NT]; both lie in `reduce` if NT > 1.
   uint32_t reduce;        // The MMA warps' partial tiles, [stage][warp of the tile][128] float32.
   uint32_t slices;        // Slice [experts + 1]
   uint32_t slice_scores;  // bf16 [experts + 1][8 NT], or [8 NT][1 + experts a token]: see smem.cuh

@@ -20,7 +20,7 @@ const void* KernelFor(int row_tiles) {
   }
 }
 
-uint32_t Align(uint32_t bytes) { return (bytes + 127) / 128 * 128; }
+uint32_t Align(uint32_t bytes, uint32_t to) { return (bytes + to - 1) / to * to; }
 
 }  // namespace
 
@@ -37,17 +37,23 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   uint32_t at = 0;
   const auto take = [&at](uint32_t bytes) {
     const uint32_t offset = at;
-    at += Align(bytes);
+    at += Align(bytes, 16);
     return offset;
   };
   plan.xs_row_bytes = std::max(d.hidden / 16, d.row_tiles == 1 ? kXsStepsOne : kXsSteps) * 256;
   plan.xs = take(plan.xs_row_bytes * d.row_tiles);
-  plan.norm_partial = take(2 * kMmaWarps * columns * 4);
-  // The norm's weights lie where partial tiles do, which x of all workers follows. A few rows do
-  // not wait for the others' x as a whole, but have room.
-  const uint32_t norm_bytes = d.hidden * 2;
-  plan.reduce = take(std::max(partials * 512, d.row_tiles > 1 ? norm_bytes : 0));
-  plan.norm = d.row_tiles > 1 ? plan.reduce : take(norm_bytes);
+  // With more than one row tile the norm waits until x is complete everywhere, so until all partial
+  // tiles have been read, and the next ones come after it: it lies where they do.
+  const uint32_t norm_bytes = Align(d.hidden * 2, 16), sum_bytes = 2 * kMmaWarps * columns * 4;
+  if (d.row_tiles == 1) {
+    plan.norm = take(norm_bytes);
+    plan.norm_partial = take(sum_bytes);
+    plan.reduce = take(partials * 512);
+  } else {
+    plan.reduce = take(std::max(partials * 512, norm_bytes + sum_bytes));
+    plan.norm = plan.reduce;
+    plan.norm_partial = plan.reduce + norm_bytes;
+  }
   plan.slices = take((d.expert_limit + 1) * sizeof(Slice));
   const bool lists = d.row_tiles > 1;
   const uint32_t chosen = columns * (1 + d.experts_per_token);
@@ -60,6 +66,7 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   plan.misc = take(sizeof(ControlSmem));
   plan.slot_bytes = d.slot_bytes;
   plan.page_slot_count = d.page_slots;
+  at = Align(at, 128);
   plan.page_ring = take(d.page_slots * d.page_bytes);
   plan.ring = at;
   plan.slot_count = at < limit ? static_cast<int>((limit - at) / plan.slot_bytes) : 0;
