@@ -148,37 +148,54 @@ struct WeightLoader : LoaderGroup<kWeightRole> {
 struct KvLoader : LoaderGroup<kKvRole> {
   using LoaderGroup::LoaderGroup;
 
-  // Every lane looks up one of the next 32 pages.
-  __device__ void Split(int row, const AttentionItem& item) {
-    const uint32_t* table = layer().group == 0 ? p.full_table + uint64_t(row) * p.full_stride
-                                               : p.window_table + uint64_t(row) * p.window_stride;
-    const char* keys = p.kv_base + p.kv_group_offset[layer().group] +
-                       layer().layer_in_group * p.kv_layer_bytes + item.head * p.kv_tile_bytes;
-    const uint64_t values = p.kv_heads * p.kv_tile_bytes;
+  // Of the pages of the task's rows, up to 32 of one row: every lane looks up one.
+  struct Block {
+    int row = 0, first = 0, count = 0;
     uint32_t ids = 0;
-    for (int page = item.begin; page < item.end; ++page) {
-      const int at = (page - item.begin) & 31;
-      if (at == 0) {
-        const int of = min(page + lane, item.end - 1);
-        ids = __ldg(table + (layer().group == 0 ? of : of % misc.ring_size[row]));
-      }
-      const char* tile = keys + __shfl_sync(~0u, ids, at) * p.kv_page_bytes[layer().group];
+  };
+  // The block after `block`; `rows`: those of which no page was looked up yet.
+  __device__ Block After(const Block& block, const AttentionItem* items, uint32_t& rows) const {
+    Block next{block.row, block.first + block.count};
+    if (block.count == 0 || next.first >= items[next.row].end) {
+      if (rows == 0) return {};
+      next.row = __ffs(rows) - 1;
+      next.first = items[next.row].begin;
+      rows &= rows - 1;
+    }
+    next.count = min(32, items[next.row].end - next.first);
+    const bool full = layer().group == 0;
+    const uint32_t* table = full ? p.full_table + uint64_t(next.row) * p.full_stride
+                                 : p.window_table + uint64_t(next.row) * p.window_stride;
+    const int page = next.first + min(lane, next.count - 1);
+    next.ids = __ldg(table + (full ? page : page % misc.ring_size[next.row]));
+    return next;
+  }
+  // Pages are looked up a block ahead: else the ring would run dry where a row begins.
+  __device__ void RunTask() {
+    const AttentionItem* const items = misc.items[layer().sliding];
+    uint32_t rows = misc.item_rows[layer().sliding];
+    Block block;
 #pragma unroll 1
-      for (int i = 0; i < 2; ++i, tile += values) {
+    do {
+      const Block next = After(block, items, rows);
+      const char* keys = p.kv_base + p.kv_group_offset[layer().group] +
+                         layer().layer_in_group * p.kv_layer_bytes +
+                         items[block.row].head * p.kv_tile_bytes;
+#pragma unroll 1
+      for (int i = 0; i < 2 * block.count; ++i) {
+        const uint32_t page = __shfl_sync(~0u, block.ids, i >> 1);
+        const char* tile =
+            keys + page * p.kv_page_bytes[layer().group] + (i & 1) * (p.kv_heads * p.kv_tile_bytes);
         if (!WaitSlot()) return;
         Expect(p.kv_tile_bytes);
         Begin(tile, p.kv_tile_bytes);
       }
-    }
+      block = next;
+    } while (block.count > 0);
   }
   __device__ void Run() {
     while (Next() && !Stopping()) {
-      if (task().op != OpKind::kAttention) continue;
-      const int kind = layer().sliding;
-      for (uint32_t rows = misc.item_rows[kind]; rows != 0; rows &= rows - 1) {
-        const int row = __ffs(rows) - 1;
-        Split(row, misc.items[kind][row]);
-      }
+      if (task().op == OpKind::kAttention) RunTask();
     }
     Finish();
     Drain();
