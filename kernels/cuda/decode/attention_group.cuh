@@ -83,12 +83,12 @@ __device__ __forceinline__ void LoadQueries(const AttentionGroup& c, int row, in
   const uint64_t* from = p.q + uint64_t(row) * (p.q_width / 2) +
                          (head * p.group_heads + read_head) * (kHeadDim / 2) + (c.lane & 3);
   const uint32_t epoch = c.Epoch(c.task().layer);
-  bool polls = false;
-  c.WaitPackets(c.task().waits[0].counter, [&] {
+  for (bool polls = false;; polls = true) {
     // If they are not there, one packet of every head is polled: all would take bandwidth.
-    bool all = !polls || Has(LoadRelaxed64(from), epoch);
-    if (!__all_sync(~0u, all)) return false;
-    polls = true;
+    if (polls) {
+      c.WaitPackets(c.task().waits[0].counter, [&] { return Has(LoadRelaxed64(from), epoch); });
+    }
+    bool all = true;
 #pragma unroll
     for (int s = 0; s < kHeadSteps; ++s) {
       const uint64_t low = LoadRelaxed64(from + s * 8), high = LoadRelaxed64(from + s * 8 + 4);
@@ -96,8 +96,8 @@ __device__ __forceinline__ void LoadQueries(const AttentionGroup& c, int row, in
       q[s][0] = uint32_t(low);
       q[s][1] = uint32_t(high);
     }
-    return all;
-  });
+    if (__all_sync(~0u, all) || __any_sync(~0u, Ending(c.misc))) return;
+  }
 }
 
 // s[m] = the products of keys 16 m + lane / 4 (0, 1) and those 8 later (2, 3) with heads 2t and
@@ -214,14 +214,14 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
 #pragma unroll
     for (int offset = 4; offset <= 16; offset <<= 1)
       running.sum[h] += __shfl_xor_sync(~0u, running.sum[h], offset);
-  const uint64_t base =
-      ((uint64_t(row) * p.kv_heads + item.head) * p.max_splits + item.split) * p.group_heads;
+  const uint32_t base =
+      ((row * p.kv_heads + item.head) * p.max_splits + item.split) * p.group_heads;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int group_head = 2 * (c.lane & 3) + h;
     if (group_head >= p.group_heads) continue;
-    float* to = p.partial_o + (base + group_head) * kHeadDim + half * (kHeadDim / kPairWarps) +
-                (c.lane >> 2);
+    float* to = p.partial_o + uint64_t(base + group_head) * kHeadDim +
+                half * (kHeadDim / kPairWarps) + (c.lane >> 2);
 #pragma unroll
     for (int d = 0; d < kDimTiles; ++d) {
       to[d * 16] = running.o[d][h];
