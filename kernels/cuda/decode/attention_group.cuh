@@ -248,17 +248,63 @@ __device__ __forceinline__ void RunAttention(const AttentionGroup& c, PageRing& 
   }
 }
 
-// A running softmax-weighted sum of four dimensions.
-struct MergedPart {
+// What adding two softmax-weighted sums multiplies them by.
+struct MergeFactors {
+  float kept, added;
+  // Fused by hand: every MergePart must round alike, whatever the compiler makes of it.
+  __device__ float Apply(float to, float other) const {
+    return __fmaf_rn(to, kept, __fmul_rn(other, added));
+  }
+  __device__ float4 Apply(float4 to, float4 other) const {
+    return make_float4(Apply(to.x, other.x), Apply(to.y, other.y), Apply(to.z, other.z),
+                       Apply(to.w, other.w));
+  }
+  // Those of another lane.
+  __device__ MergeFactors Of(int lane) const {
+    return {__shfl_sync(~0u, kept, lane), __shfl_sync(~0u, added, lane)};
+  }
+};
+
+// The softmax over what was added up.
+struct MergedSoftmax {
   float peak = kLowest, sum = 0.0f;
-  float4 o = make_float4(0, 0, 0, 0);
-  __device__ void Add(float other_peak, float other_sum, float4 v) {
+  __device__ MergeFactors Add(float other_peak, float other_sum) {
     const float both = fmaxf(peak, other_peak);
-    const float mine = Exp2(peak - both), theirs = Exp2(other_peak - both);
-    sum = sum * mine + other_sum * theirs;
-    o = make_float4(o.x * mine + v.x * theirs, o.y * mine + v.y * theirs, o.z * mine + v.z * theirs,
-                    o.w * mine + v.w * theirs);
+    const MergeFactors factors{Exp2(peak - both), Exp2(other_peak - both)};
+    sum = factors.Apply(sum, other_sum);
     peak = both;
+    return factors;
+  }
+  // Those of two lanes, the lower one's first.
+  __device__ MergeFactors AddAcross(int offset, int lane) {
+    const float other_peak = __shfl_xor_sync(~0u, peak, offset);
+    const float other_sum = __shfl_xor_sync(~0u, sum, offset);
+    const bool lower = (lane & offset) == 0;
+    const MergedSoftmax high =
+        lower ? MergedSoftmax{other_peak, other_sum} : MergedSoftmax{peak, sum};
+    if (!lower) *this = {other_peak, other_sum};
+    return Add(high.peak, high.sum);
+  }
+};
+
+// What a warp merges: part `part` of the dimensions of a row's query head. One register, for they
+// are few while all loads are on their way: what is needed of Again() is worked out again.
+struct MergePlace {
+  uint32_t bits;
+  __device__ MergePlace(uint32_t row, uint32_t query_head, uint32_t head, uint32_t part)
+      : bits(row << 27 | head << 15 | query_head << 3 | part) {}
+  __device__ MergePlace Again() const {
+    MergePlace copy = *this;
+    copy.bits = Opaque(bits);
+    return copy;
+  }
+  __device__ uint32_t row() const { return bits >> 27; }
+  __device__ uint32_t head() const { return bits >> 15 & 0xfff; }
+  __device__ uint32_t query_head() const { return bits >> 3 & 0xfff; }
+  // The first of four dimensions of a lane.
+  template <int kParts>
+  __device__ uint32_t Dim(uint32_t lane) const {
+    return (bits & 7) * (kHeadDim / kParts) + lane % (32 / kParts) * 4;
   }
 };
 
@@ -266,13 +312,11 @@ struct MergedPart {
 // value those that the lane merges.
 struct OwnKey {
   ulonglong2 q, k, v;
-  __device__ void Load(const AttentionGroup& c, int row, int query_head, int dim) {
+  __device__ void Load(const AttentionGroup& c, MergePlace at, uint32_t dim) {
     const DecodeParams& p = c.p;
-    const int half = p.kv_width / 2;
-    q = LoadRelaxedPair(p.q + uint64_t(row) * (p.q_width / 2) + query_head * (kHeadDim / 2) +
-                        c.lane * 2);
-    const uint64_t* own =
-        p.new_kv + uint64_t(row) * 2 * half + query_head / p.group_heads * (kHeadDim / 2);
+    const uint32_t half = uint32_t(Opaque(p.kv_width)) / 2, heads = Opaque(p.query_heads);
+    q = LoadRelaxedPair(p.q + (at.row() * heads + at.query_head()) * (kHeadDim / 2) + c.lane * 2);
+    const uint64_t* own = p.new_kv + at.row() * 2 * half + at.head() * (kHeadDim / 2);
     k = LoadRelaxedPair(own + c.lane * 2);
     v = LoadRelaxedPair(own + half + dim / 2);
   }
@@ -283,105 +327,172 @@ struct OwnKey {
     return LowFloat(uint32_t(a)) * LowFloat(uint32_t(b)) +
            HighFloat(uint32_t(a)) * HighFloat(uint32_t(b));
   }
-  __device__ MergedPart Part(const AttentionGroup& c) const {
+  // Times kLog2e; the same in all lanes.
+  __device__ float Score(const AttentionGroup& c) const {
     float score = Product(q.x, k.x) + Product(q.y, k.y);
 #pragma unroll
     for (int offset = 16; offset > 0; offset >>= 1) score += __shfl_xor_sync(~0u, score, offset);
-    MergedPart part;
-    part.Add(score * c.p.attention_scale * kLog2e, 1.0f,
-             make_float4(LowFloat(uint32_t(v.x)), HighFloat(uint32_t(v.x)), LowFloat(uint32_t(v.y)),
-                         HighFloat(uint32_t(v.y))));
-    return part;
+    return score * c.p.attention_scale * kLog2e;
+  }
+  __device__ float4 Value() const {
+    return make_float4(LowFloat(uint32_t(v.x)), HighFloat(uint32_t(v.x)), LowFloat(uint32_t(v.y)),
+                       HighFloat(uint32_t(v.y)));
   }
 };
 
-// An eighth of the dimensions of a (row, query head), by one warp: four lanes a split, four
-// dimensions a lane. The eight groups of lanes take splits in turn, then add up in their order.
-inline constexpr int kMergeParts = 8;
+// Dimensions k and k + 1 of a row's attention, for the output projection.
 template <int NT>
-__device__ __forceinline__ void MergePart(const AttentionGroup& c, int row, int query_head,
-                                          int of_head) {
+__device__ __forceinline__ void StoreMerged(const AttentionGroup& c, int row, int k,
+                                            uint32_t pair) {
   const DecodeParams& p = c.p;
-  const int head = query_head / p.group_heads, group_head = query_head % p.group_heads;
-  const int turn = c.lane >> 2, dim = of_head * (kHeadDim / kMergeParts) + (c.lane & 3) * 4;
-  const int splits = c.misc.splits[c.layer().sliding][row];
-  const uint64_t base =
-      (uint64_t(row) * p.kv_heads + head) * p.max_splits * p.group_heads + group_head;
-  const uint32_t epoch = c.Epoch(c.task().layer);
-  MergedPart part;
-  constexpr int kTurns = 8, kAhead = 5;
-#pragma unroll 1
-  for (int first = 0; first == 0 || first < splits; first += kTurns * kAhead) {
-    OwnKey own;
-    float2 ml[kAhead];
-    float4 o[kAhead];
-    own.Load(c, row, query_head, dim);
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const int split = min(first + i * kTurns + turn, splits - 1);
-      const uint64_t at = base + max(split, 0) * p.group_heads;
-      ml[i] = LoadRelaxed2(p.partial_ml + at);
-      o[i] = LoadRelaxed4(p.partial_o + at * kHeadDim + dim);
-    }
-    if (first == 0) {
-      if (!__all_sync(~0u, own.Arrived(epoch))) {
-        c.WaitPackets(c.task().waits[0].counter, [&] {
-          own.Load(c, row, query_head, dim);
-          return own.Arrived(epoch);
-        });
-      }
-      const MergedPart of = own.Part(c);
-      if (turn == 0) part = of;
-    }
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i)
-      if (first + i * kTurns + turn < splits) part.Add(ml[i].x, ml[i].y, o[i]);
-  }
-#pragma unroll
-  for (int offset = 4; offset <= 16; offset <<= 1) {
-    MergedPart other;
-    other.peak = __shfl_xor_sync(~0u, part.peak, offset);
-    other.sum = __shfl_xor_sync(~0u, part.sum, offset);
-    other.o.x = __shfl_xor_sync(~0u, part.o.x, offset);
-    other.o.y = __shfl_xor_sync(~0u, part.o.y, offset);
-    other.o.z = __shfl_xor_sync(~0u, part.o.z, offset);
-    other.o.w = __shfl_xor_sync(~0u, part.o.w, offset);
-    if (c.lane & offset) {
-      other.Add(part.peak, part.sum, part.o);
-      part = other;
-    } else {
-      part.Add(other.peak, other.sum, other.o);
-    }
-  }
-  if (turn != 0 || c.Lost()) return;
-  const uint32_t first = PackBf16(part.o.x / part.sum, part.o.y / part.sum),
-                 second = PackBf16(part.o.z / part.sum, part.o.w / part.sum);
-  const int k = query_head * kHeadDim + dim, steps = p.q_width / 16;
+  const int steps = uint32_t(Opaque(p.q_width)) / 16;
   if (SoleRowPackets<NT>(p, c.misc)) {
-    StorePacket(p.attention_row + PacketOffset(steps, row, k), first, epoch);
-    StorePacket(p.attention_row + PacketOffset(steps, row, k + 2), second, epoch);
+    StorePacket(p.attention_row + PacketOffset(steps, row, k), pair, c.Epoch(c.task().layer));
   } else {
-    *reinterpret_cast<uint32_t*>(p.attention + FragmentOffset(steps, row, k)) = first;
-    *reinterpret_cast<uint32_t*>(p.attention + FragmentOffset(steps, row, k + 2)) = second;
+    *reinterpret_cast<uint32_t*>(p.attention + FragmentOffset(steps, row, k)) = pair;
   }
 }
 
+// The merge of a row's query head. Split s is turn s % kTurns's. A turn adds up its splits in
+// ascending order, the first one after the step's own key; then neighbouring turns are added, then
+// neighbouring pairs, and so on: an order that depends on the row alone.
+//
+// A warp does one of kParts parts, of 128 / kParts dimensions: four a lane, and as many turns side
+// by side as there are lanes for. What the sums are multiplied by, turn t's, is worked out by lanes
+// 4t to 4t + 3, for all. A round's loads are on their way at once; with fewer parts than turns,
+// when a lane has the sums of several turns, one round is all there is.
+inline constexpr int kTurns = 8, kTurnLevels = 3;
+inline constexpr int kTurnSplits = 5;  // Of a turn, a round.
+inline constexpr int kRoundSplits = kTurns * kTurnSplits;
+inline constexpr int kMostParts = kTurns, kLeastParts = 2;
+template <int NT, int kParts>
+__device__ __forceinline__ void MergePart(const AttentionGroup& c, MergePlace place) {
+  constexpr uint32_t kLanes = 32 / kParts, kLaneTurns = kTurns / kParts;
+  const DecodeParams& p = c.p;
+  const uint32_t lane = Opaque(c.lane);
+  const uint32_t turn = lane >> 2, first_turn = lane / kLanes * kLaneTurns;
+  const uint32_t splits = c.misc.splits[c.layer().sliding][place.row()];
+  const uint32_t epoch = c.Epoch(c.task().layer);
+  // Maxima and sums: a lane loads its turn's or, short of registers, some splits' of the round.
+  constexpr uint32_t kLoadSplits = kLaneTurns == 1 ? kTurns : 32,
+                     kLoads = kLaneTurns == 1 ? kTurnSplits : 2;
+  const uint32_t ml_lane = kLaneTurns == 1 ? turn : lane;
+  const auto of_lane = [&](MergeFactors factors, int lane_turn) {
+    return kLaneTurns == 1 ? factors : factors.Of(4 * (first_turn + lane_turn));
+  };
+  MergedSoftmax softmax;
+  float4 o[kLaneTurns] = {};
+#pragma unroll 1
+  for (uint32_t first = 0; first == 0 || (kLaneTurns == 1 && first < splits);
+       first += kRoundSplits) {
+    OwnKey own;
+    float2 ml[kLoads];
+    float4 v[kLaneTurns][kTurnSplits];
+    {
+      const MergePlace at = place.Again();
+      const uint32_t heads = Opaque(p.group_heads), dim = at.Dim<kParts>(lane);
+      own.Load(c, at, dim);
+      const uint32_t base = ((at.row() * p.kv_heads + at.head()) * p.max_splits + first) * heads +
+                            at.query_head() - at.head() * heads;
+      const float2* ml_from = p.partial_ml + base + ml_lane * heads;
+      const float* v_from = p.partial_o + uint64_t(base + first_turn * heads) * kHeadDim + dim;
+      const int left = splits - first;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        ml[i] = LoadRelaxed2If(int(i * kLoadSplits + ml_lane) < left,
+                               ml_from + i * kLoadSplits * heads);
+      }
+#pragma unroll
+      for (int i = 0; i < kTurnSplits; ++i) {
+#pragma unroll
+        for (int j = 0; j < kLaneTurns; ++j) {
+          v[j][i] = LoadRelaxed4If(int(i * kTurns + j + first_turn) < left,
+                                   v_from + (i * kTurns + j) * (heads * kHeadDim));
+        }
+      }
+    }
+    // On its own: with all loads in the loop, their addresses would be worked out before it.
+    if (!__all_sync(~0u, own.Arrived(epoch))) {
+      c.WaitPackets(c.task().waits[0].counter, [&] {
+        const MergePlace at = place.Again();
+        own.Load(c, at, at.Dim<kParts>(lane));
+        return own.Arrived(epoch);
+      });
+    }
+    if (first == 0) {
+      MergedSoftmax of_own;
+      const MergeFactors factors = of_own.Add(own.Score(c), 1.0f);
+      if (turn == 0) softmax = of_own;
+      if (first_turn == 0) o[0] = factors.Apply(o[0], own.Value());
+    }
+#pragma unroll
+    for (int i = 0; i < kTurnSplits; ++i) {
+      MergeFactors factors{1.0f, 0.0f};  // Of a split that there is not.
+      const uint32_t at = i * kTurns + turn;
+      float2 split = ml[i * kTurns / kLoadSplits];
+      if (kLaneTurns > 1) {
+        split = {__shfl_sync(~0u, split.x, at & 31), __shfl_sync(~0u, split.y, at & 31)};
+      }
+      if (first + at < splits) factors = softmax.Add(split.x, split.y);
+#pragma unroll
+      for (int j = 0; j < kLaneTurns; ++j) o[j] = of_lane(factors, j).Apply(o[j], v[j][i]);
+    }
+  }
+#pragma unroll
+  for (int level = 0; level < kTurnLevels; ++level) {
+    const MergeFactors factors = softmax.AddAcross(4 << level, lane);
+    const uint32_t step = 1 << level;
+    if (step < kLaneTurns) {
+#pragma unroll
+      for (uint32_t j = 0; j < kLaneTurns; j += 2 * step)
+        o[j] = of_lane(factors, j).Apply(o[j], o[j + step]);
+      continue;
+    }
+    const uint32_t offset = step / kLaneTurns * kLanes;
+    const float4 other =
+        make_float4(__shfl_xor_sync(~0u, o[0].x, offset), __shfl_xor_sync(~0u, o[0].y, offset),
+                    __shfl_xor_sync(~0u, o[0].z, offset), __shfl_xor_sync(~0u, o[0].w, offset));
+    const MergeFactors own = of_lane(factors, 0);
+    o[0] = (lane & offset) == 0 ? own.Apply(o[0], other) : own.Apply(other, o[0]);
+  }
+  // All lanes know the sums of their dimensions: the first two groups write a half of them each.
+  const uint32_t group = lane / kLanes;
+  const float low = group == 0 ? o[0].x : o[0].z, high = group == 0 ? o[0].y : o[0].w;
+  const uint32_t pair = PackBf16(low / softmax.sum, high / softmax.sum);
+  if (group > 1 || c.Lost()) return;
+  const MergePlace at = place.Again();
+  StoreMerged<NT>(c, at.row(), at.query_head() * kHeadDim + at.Dim<kParts>(lane) + 2 * group, pair);
+}
+
 // Parts go to workers in turn, then to their warps.
+template <int NT, int kParts>
+__device__ __forceinline__ void MergeRows(const AttentionGroup& c) {
+  const DecodeParams& p = c.p;
+#pragma unroll 1
+  for (uint32_t at = c.worker + c.warp * p.worker_count;;
+       at += kAttentionWarps * Opaque(p.worker_count)) {
+    const uint32_t row_parts = kParts * Opaque(p.query_heads), before = at / row_parts;
+    uint32_t rows = c.misc.active_rows;
+#pragma unroll 1
+    for (uint32_t i = 0; i < before; ++i) rows &= rows - 1;
+    if (rows == 0) return;
+    const uint32_t of = at - before * row_parts, query_head = of / kParts;
+    MergePart<NT, kParts>(c, {uint32_t(__ffs(rows) - 1), query_head,
+                              query_head / uint32_t(Opaque(p.group_heads)), of % kParts});
+  }
+}
+
+// While there are fewer parts than warps, small ones: they are there soonest. With more rows, large
+// ones: a warp does one after the other, each as long as its loads' round trip.
 template <int NT>
 __device__ __forceinline__ void RunAttentionMerge(const AttentionGroup& c) {
   const DecodeParams& p = c.p;
   c.WaitTask();
-  const int places = kAttentionWarps * p.worker_count, parts = kMergeParts * p.query_heads;
-  int at = c.worker + c.warp * p.worker_count;  // This warp's place among those of the row.
-#pragma unroll 1
-  for (int row = 0; row < p.row_limit; ++row) {
-    if (c.RowActive(row)) {
-#pragma unroll 1
-      for (int of = at; of < parts; of += places)
-        MergePart<NT>(c, row, of / kMergeParts, of % kMergeParts);
-    }
-    // The next row's parts go on where this one's end.
-    for (at -= parts; at < 0;) at += places;
+  const int heads = __popc(c.misc.active_rows) * p.query_heads;
+  if (heads * kMostParts <= kAttentionWarps * p.worker_count || p.max_splits > kRoundSplits) {
+    MergeRows<NT, kMostParts>(c);
+  } else {
+    MergeRows<NT, kLeastParts>(c);
   }
 }
 

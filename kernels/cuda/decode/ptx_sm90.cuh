@@ -98,12 +98,26 @@ __device__ __forceinline__ float4 LoadRelaxed4(const void* p) {
                : "memory");
   return v;
 }
-__device__ __forceinline__ float2 LoadRelaxed2(const void* p) {
+// Zeros, and nothing read, where `wanted` is false.
+__device__ __forceinline__ float4 LoadRelaxed4If(bool wanted, const void* p) {
+  float4 v;
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000;"
+      "mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000;"
+      "@p ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];}"
+      : "=&f"(v.x), "=&f"(v.y), "=&f"(v.z), "=&f"(v.w)
+      : "l"(p), "r"(uint32_t(wanted))
+      : "memory");
+  return v;
+}
+__device__ __forceinline__ float2 LoadRelaxed2If(bool wanted, const void* p) {
   float2 v;
-  asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];"
-               : "=f"(v.x), "=f"(v.y)
-               : "l"(p)
-               : "memory");
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %3, 0; mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000;"
+      "@p ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];}"
+      : "=&f"(v.x), "=&f"(v.y)
+      : "l"(p), "r"(uint32_t(wanted))
+      : "memory");
   return v;
 }
 __device__ __forceinline__ float LoadRelaxedFloat(const float* p) {
