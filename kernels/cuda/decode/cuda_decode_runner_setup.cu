@@ -82,7 +82,7 @@ absl::Status CudaDecodeRunner::PlanSharedMemory(const TaskGraph& graph) {
   for (const std::vector<Task>& list : graph.lists()) {
     for (const Task& task : list) {
       const int units = static_cast<int>(task.end - task.begin);
-      if (task.op == OpKind::kQkvRope) demand.rope_pairs = std::max(demand.rope_pairs, units * 4);
+      if (task.op == OpKind::kQkvRope) params_.rope_pairs = std::max(params_.rope_pairs, units * 4);
       if (task.op == OpKind::kDown)
         demand.keep_tiles = std::max(demand.keep_tiles, (units + 1) / 2);
     }
@@ -186,6 +186,7 @@ absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
   BATON_RETURN_IF_ERROR(DeviceArray(&p.attention, columns * p.q_width * 2));
   BATON_RETURN_IF_ERROR(PacketArray(&p.attention_row, 8 * p.q_width / 2));
   BATON_RETURN_IF_ERROR(DeviceArray(&p.head_partial, uint64_t(p.worker_count) * kMaxRows));
+  BATON_RETURN_IF_ERROR(DeviceArray(&p.rope, uint64_t(p.worker_count) * p.rope_pairs * kMaxRows));
   graph_counters_ = graph.counter_count();
   BATON_RETURN_IF_ERROR(DeviceArray(&p.counters, graph_counters_ * kCounterStride));
   BATON_RETURN_IF_ERROR(DeviceArray(&p.abort_flag, 32));

@@ -168,7 +168,6 @@ struct SmemPlan {
   uint32_t slice_scores;  // bf16 [experts + 1][8 NT], or [8 NT][1 + experts a token]: see smem.cuh
   uint32_t slice_rows;    // u8, the same, where rows are gathered
   uint32_t experts;       // u32 [experts] row masks, then u16 [experts] places
-  uint32_t rope;          // bf16x2 [owned pairs][8 NT]
   uint32_t keep;          // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
   uint32_t misc;          // ControlSmem
   uint32_t total;
@@ -232,6 +231,8 @@ struct DecodeParams {
   uint64_t hidden_always_offset;
   uint64_t hidden_copy_bytes;
   HeadPartial* head_partial;  // [worker][rows]
+  uint32_t* rope;             // The workers' tables, rope_pairs * kMaxRows apart: see smem.cuh.
+  int rope_pairs;             // Most owned QKV rows of a worker / 2.
   uint32_t* counters;         // kCounterStride apart
   uint32_t* abort_flag;
   // KV.

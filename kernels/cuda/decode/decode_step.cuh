@@ -102,7 +102,7 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
       const float angle = static_cast<float>(p.rows->position[column]) * frequency;
       float sine, cosine;
       sincosf(angle, &sine, &cosine);
-      smem.rope()[j] = PackBf16(cosine, sine);
+      smem.rope(worker)[j] = PackBf16(cosine, sine);
     }
     break;
   }

@@ -116,7 +116,8 @@ __device__ uint32_t* CacheAddress(EpilogueGroup<NT>& c, int column, int is_v, in
 // What becomes of one output of W . xs. `row` is the matrix' output row, `column` the row of the
 // batch.
 template <int NT>
-__device__ void FinishQkv(EpilogueGroup<NT>& c, int row, int column, bool live, float out) {
+__device__ void FinishQkv(EpilogueGroup<NT>& c, int row, int column, bool live, uint32_t table,
+                          float out) {
   const DecodeParams& p = c.p;
   const float self = RoundBf16(out);
   const float partner = __shfl_xor_sync(~0u, self, 16);  // The other row of the pair.
@@ -124,7 +125,6 @@ __device__ void FinishQkv(EpilogueGroup<NT>& c, int row, int column, bool live, 
   uint32_t pair = PackBf16(self, partner);
   const int part = row < p.q_width ? 0 : row < p.q_width + p.kv_width ? 1 : 2;
   if (c.layer().rope && part < 2) {
-    const uint32_t table = c.smem.rope()[((row - c.task().begin * 8) >> 1) * 8 * NT + column];
     const float cosine = LowFloat(table), sine = HighFloat(table);
     pair = PackBf16(self * cosine - partner * sine, partner * cosine + self * sine);
   }
@@ -195,12 +195,19 @@ __device__ void FinishRows(EpilogueGroup<NT>& c) {
   for (uint32_t tile = c.task().begin; tile < c.task().end; tile += 2) {
     const int row = tile * 8 + c.Row();
     const bool live = tile + (c.Row() >> 3) < c.task().end;
+    uint32_t table[NT] = {};  // Cosines and sines, on their way while the tile is awaited.
+#pragma unroll
+    for (int j = 0; j < NT; ++j) {
+      if (op != OpKind::kQkvRope || !live) continue;
+      const int pair = (row - c.task().begin * 8) >> 1;
+      table[j] = c.smem.rope(c.worker)[pair * 8 * NT + c.Column(j)];
+    }
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
       const int column = c.Column(j);
       const float out = c.TakeTeamTile();
       if (op == OpKind::kQkvRope) {
-        FinishQkv(c, row, column, live, out);
+        FinishQkv(c, row, column, live, table[j], out);
       } else if (live && row < c.layer().expert_count && column < p.row_limit) {
         c.Publish(
             p.router_logits + c.task().buffer_epoch * p.router_copy + column * p.expert_limit + row,

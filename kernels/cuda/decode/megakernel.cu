@@ -61,7 +61,6 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   plan.slice_scores = take(2 * (lists ? chosen + 1 : columns * (d.expert_limit + 1)));
   plan.slice_rows = take(lists ? chosen : 0);
   plan.experts = take(d.expert_limit * 6);
-  plan.rope = take(d.rope_pairs * columns * 4);
   plan.keep = take(2 * d.keep_tiles * 16 * columns * 2);
   plan.misc = take(sizeof(ControlSmem));
   plan.slot_bytes = d.slot_bytes;

@@ -16,7 +16,6 @@ struct SmemDemand {
   int hidden;
   int expert_limit;
   int experts_per_token;
-  int rope_pairs = 0;  // Most owned QKV rows of a worker / 2.
   int keep_tiles = 0;  // Most owned 16-row tiles of the hidden dimension.
   int q_width;
   int expert_width;

@@ -235,7 +235,10 @@ struct Smem {
   __device__ uint16_t* expert_scores() const {
     return reinterpret_cast<uint16_t*>(base + p.smem.experts + 4 * p.expert_limit);
   }
-  __device__ uint32_t* rope() const { return reinterpret_cast<uint32_t*>(base + p.smem.rope); }
+  // bf16x2 cosine and sine, [owned pairs][8 NT]; in global memory, but the worker's own.
+  __device__ uint32_t* rope(int worker) const {
+    return p.rope + uint64_t(worker) * p.rope_pairs * kMaxRows;
+  }
   __device__ uint16_t* keep() const { return reinterpret_cast<uint16_t*>(base + p.smem.keep); }
   __device__ char* slot(int i) const {
     return base + p.smem.ring + uint32_t(i) * p.smem.slot_bytes;
