@@ -232,9 +232,28 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
   }
 }
 
+// Items go to pairs in turn, the first to this: routing's list is made by warp 0.
+inline constexpr int kFirstPair = 1;
+__device__ __forceinline__ bool InFirstPair(const AttentionGroup& c) {
+  return c.warp / kPairWarps == kFirstPair;
+}
+// Whether the other pair has nothing to attend to.
+__device__ __forceinline__ bool OnePairAttends(const AttentionGroup& c) {
+  return __popc(c.misc.item_rows[c.layer().sliding]) <= 1;
+}
+// Tells the merge. Where one pair attends it does so by itself: the other is ahead.
+__device__ __forceinline__ void SignalItems(const AttentionGroup& c) {
+  if (!OnePairAttends(c)) {
+    c.Signal();
+  } else if (InFirstPair(c)) {
+    NamedBarrier(1 + kRoles, kPairWarps * 32);
+    if (c.tid == kFirstPair * kPairWarps * 32) c.Tell();
+  }
+}
+
 __device__ __forceinline__ void RunAttention(const AttentionGroup& c, PageRing& ring) {
   const int kind = c.layer().sliding;
-  int turn = 1;  // Routing's list is made by warp 0.
+  int turn = kFirstPair;
 #pragma unroll 1
   for (uint32_t rows = c.misc.item_rows[kind]; rows != 0; rows &= rows - 1) {
     const int row = __ffs(rows) - 1;
@@ -246,6 +265,7 @@ __device__ __forceinline__ void RunAttention(const AttentionGroup& c, PageRing& 
     }
     turn = (turn + 1) % kPairs;
   }
+  SignalItems(c);
 }
 
 // What adding two softmax-weighted sums multiplies them by.
@@ -366,7 +386,8 @@ inline constexpr int kTurnSplits = 5;  // Of a turn, a round.
 inline constexpr int kRoundSplits = kTurns * kTurnSplits;
 inline constexpr int kMostParts = kTurns, kLeastParts = 2;
 template <int NT, int kParts>
-__device__ __forceinline__ void MergePart(const AttentionGroup& c, MergePlace place) {
+__device__ __forceinline__ void MergePart(const AttentionGroup& c, MergePlace place,
+                                          bool rehearse) {
   constexpr uint32_t kLanes = 32 / kParts, kLaneTurns = kTurns / kParts;
   const DecodeParams& p = c.p;
   const uint32_t lane = Opaque(c.lane);
@@ -412,7 +433,7 @@ __device__ __forceinline__ void MergePart(const AttentionGroup& c, MergePlace pl
       }
     }
     // On its own: with all loads in the loop, their addresses would be worked out before it.
-    if (!__all_sync(~0u, own.Arrived(epoch))) {
+    if (!rehearse && !__all_sync(~0u, own.Arrived(epoch))) {
       c.WaitPackets(c.task().waits[0].counter, [&] {
         const MergePlace at = place.Again();
         own.Load(c, at, at.Dim<kParts>(lane));
@@ -459,14 +480,14 @@ __device__ __forceinline__ void MergePart(const AttentionGroup& c, MergePlace pl
   const uint32_t group = lane / kLanes;
   const float low = group == 0 ? o[0].x : o[0].z, high = group == 0 ? o[0].y : o[0].w;
   const uint32_t pair = PackBf16(low / softmax.sum, high / softmax.sum);
-  if (group > 1 || c.Lost()) return;
+  if (group > 1 || rehearse || c.Lost()) return;
   const MergePlace at = place.Again();
   StoreMerged<NT>(c, at.row(), at.query_head() * kHeadDim + at.Dim<kParts>(lane) + 2 * group, pair);
 }
 
 // Parts go to workers in turn, then to their warps.
 template <int NT, int kParts>
-__device__ __forceinline__ void MergeRows(const AttentionGroup& c) {
+__device__ __forceinline__ void MergeRows(const AttentionGroup& c, bool rehearse) {
   const DecodeParams& p = c.p;
 #pragma unroll 1
   for (uint32_t at = c.worker + c.warp * p.worker_count;;
@@ -477,8 +498,11 @@ __device__ __forceinline__ void MergeRows(const AttentionGroup& c) {
     for (uint32_t i = 0; i < before; ++i) rows &= rows - 1;
     if (rows == 0) return;
     const uint32_t of = at - before * row_parts, query_head = of / kParts;
-    MergePart<NT, kParts>(c, {uint32_t(__ffs(rows) - 1), query_head,
-                              query_head / uint32_t(Opaque(p.group_heads)), of % kParts});
+    MergePart<NT, kParts>(c,
+                          {uint32_t(__ffs(rows) - 1), query_head,
+                           query_head / uint32_t(Opaque(p.group_heads)), of % kParts},
+                          rehearse);
+    if (rehearse) return;
   }
 }
 
@@ -487,12 +511,19 @@ __device__ __forceinline__ void MergeRows(const AttentionGroup& c) {
 template <int NT>
 __device__ __forceinline__ void RunAttentionMerge(const AttentionGroup& c) {
   const DecodeParams& p = c.p;
-  c.WaitTask();
   const int heads = __popc(c.misc.active_rows) * p.query_heads;
   if (heads * kMostParts <= kAttentionWarps * p.worker_count || p.max_splits > kRoundSplits) {
-    MergeRows<NT, kMostParts>(c);
+    // The pair that had nothing to attend to does it once before, on whatever there is: the code,
+    // which else would come from L2 while the output projection waits, is near then.
+    const bool idle = NT == 1 && OnePairAttends(c) && !InFirstPair(c);
+#pragma unroll 1
+    for (int pass = idle ? 0 : 1; pass < 2; ++pass) {
+      if (pass == 1) c.WaitTask();
+      MergeRows<NT, kMostParts>(c, NT == 1 && pass == 0);
+    }
   } else {
-    MergeRows<NT, kLeastParts>(c);
+    c.WaitTask();
+    MergeRows<NT, kLeastParts>(c, false);
   }
 }
 

@@ -170,7 +170,6 @@ __device__ void RunAttentionRole(const Smem& smem, int worker, int tid) {
     c.Trace(1);
     if (op == OpKind::kAttention) {
       RunAttention(c, ring);
-      c.Signal();
     } else {
       RunAttentionMerge<NT>(c);
       if (SoleRowPackets<NT>(smem.p, c.misc)) {

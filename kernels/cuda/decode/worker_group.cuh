@@ -157,7 +157,11 @@ struct WorkerGroup {
   __device__ void Signal() const {
     if (task().signal == kNoCounter) return;
     Sync();
-    if (tid != 0 || Lost()) return;
+    if (tid == 0) Tell();
+  }
+  // By one thread, of the stores that it knows of.
+  __device__ void Tell() const {
+    if (Lost()) return;
     FenceGpu();
     AddRelaxed(p.counters + task().signal * kCounterStride, 1);
   }
