@@ -186,7 +186,7 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
   DecodeParams& p = params_;
   p.row_limit = std::max(limit, 1);
   p.row_tiles = (p.row_limit + 7) / 8;
-  p.smem = plans_[p.row_tiles - 1];
+  p.smem = plans_[PlanOf(p.row_limit)];
   p.step = static_cast<uint32_t>(submitted_ + 1 - step_base_);
   p.results = results_ + entry * kMaxRows;
   p.in_flight_chunks =

@@ -65,7 +65,7 @@ class CudaDecodeRunner : public DecodeRunner {
                    const DecodeTuning& tuning);
   absl::Status Allocate(const PackedWeights& weights, const TaskGraph& graph);
   int SlotBytes(int row_tiles) const;
-  int PageSlots(int row_tiles) const;
+  int PageSlots(int rows) const;
   absl::Status AllocateBuffers(const TaskGraph& graph);
   absl::Status PlanSharedMemory(const TaskGraph& graph);
   absl::Status UploadLayers(const PackedWeights& weights, const TaskGraph& graph);
@@ -92,7 +92,9 @@ class CudaDecodeRunner : public DecodeRunner {
   int max_rows_ = 0;
   int max_pages_ = 0, max_ring_ = 0;
   DecodeParams params_{};
-  SmemPlan plans_[4]{};
+  // Of shared memory, for one row and for each number of row tiles.
+  static int PlanOf(int rows) { return rows == 1 ? 0 : (rows + 7) / 8; }
+  SmemPlan plans_[5]{};
   uint64_t submitted_ = 0, awaited_ = 0;
   bool hung_ = false;         // The device did not end a step: nothing may wait for it any more.
   uint64_t step_base_ = 0;    // Steps before the last Reset: the device counts from its own zero.

@@ -87,15 +87,15 @@ absl::Status CudaDecodeRunner::PlanSharedMemory(const TaskGraph& graph) {
         demand.keep_tiles = std::max(demand.keep_tiles, (units + 1) / 2);
     }
   }
-  for (int row_tiles = 1; row_tiles <= (max_rows_ + 7) / 8; ++row_tiles) {
-    demand.row_tiles = row_tiles;
-    demand.slot_bytes = SlotBytes(row_tiles);
-    demand.page_slots = PageSlots(row_tiles);
-    if (!PlanSmem(demand, static_cast<uint32_t>(limit), plans_[row_tiles - 1])) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the CUDA decode kernel cannot run ", 8 * row_tiles,
-                       " rows of this geometry: wanted ", plans_[row_tiles - 1].total,
-                       " bytes of shared memory a block, found ", limit, "; lower max_rows"));
+  for (int rows = 1; rows <= (max_rows_ + 7) / 8 * 8; rows += rows == 1 ? 7 : 8) {
+    demand.row_tiles = (rows + 7) / 8;
+    demand.slot_bytes = SlotBytes(demand.row_tiles);
+    demand.page_slots = PageSlots(rows);
+    SmemPlan& plan = plans_[PlanOf(rows)];
+    if (!PlanSmem(demand, static_cast<uint32_t>(limit), plan)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the CUDA decode kernel cannot run ", rows, " rows of this geometry: wanted ", plan.total,
+          " bytes of shared memory a block, found ", limit, "; lower max_rows"));
     }
   }
   BATON_RETURN_IF_CUDA_ERROR(PrepareDecodeKernels(static_cast<uint32_t>(limit), &resident));
@@ -153,9 +153,9 @@ int CudaDecodeRunner::SlotBytes(int row_tiles) const {
   return std::min(tuning_.slot_bytes, kMost[row_tiles - 1]);
 }
 
-int CudaDecodeRunner::PageSlots(int row_tiles) const {
-  constexpr int kMost[] = {1 << 20, 2, 2, 2};
-  return std::min(tuning_.page_slots, kMost[row_tiles - 1]);
+int CudaDecodeRunner::PageSlots(int rows) const {
+  constexpr int kMost[] = {3, 1 << 20, 2, 2, 2};
+  return std::min(tuning_.page_slots, kMost[PlanOf(rows)]);
 }
 
 absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
