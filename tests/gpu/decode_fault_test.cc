@@ -21,7 +21,7 @@
 namespace baton::cuda {
 namespace {
 
-constexpr int kRows = 8;
+constexpr int kRows = 32;
 constexpr int kPagesPerRow = 6;
 constexpr int kContext = kPagesPerRow * kPageTokens;
 
@@ -74,9 +74,9 @@ class DecodeFaultTest : public testing::Test {
   }
 
   // Tokens and log-probability bits of a row of ten tokens.
-  std::vector<uint32_t> TenTokens() {
+  std::vector<uint32_t> TenTokens(int slot = 0) {
     std::vector<uint32_t> bits;
-    EXPECT_TRUE(runner_->Submit({.joins = {Join(0, 338, 10, ++next_id_)}}).ok());
+    EXPECT_TRUE(runner_->Submit({.joins = {Join(slot, 338, 10, ++next_id_)}}).ok());
     for (int i = 0; i < 10; ++i) {
       const auto output = runner_->Await();
       EXPECT_TRUE(output.ok()) << output.status();
@@ -90,6 +90,11 @@ class DecodeFaultTest : public testing::Test {
     return bits;
   }
 
+  // The worker that has the first part of a lone row's attention, or of what is made of the parts.
+  int FirstToAttend(int slot, CounterKind kind) const {
+    return kind == CounterKind::kPartial ? slot * 37 % graph_->worker_count() : 0;
+  }
+
   std::unique_ptr<Checkpoint> checkpoint_;
   std::unique_ptr<PackedWeights> weights_;
   std::unique_ptr<TaskGraph> graph_;
@@ -99,8 +104,13 @@ class DecodeFaultTest : public testing::Test {
   uint64_t next_id_ = 0;
 };
 
-TEST_F(DecodeFaultTest, NamesEveryKindOfLostSignalInATenthOfASecond) {
-  const std::vector<uint32_t> before = TenTokens();
+// The slot of the only row: the last one's step is of 32 rows.
+class LostSignalTest : public DecodeFaultTest, public testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(Slots, LostSignalTest, testing::Values(0, kRows - 1));
+
+TEST_P(LostSignalTest, IsNamedWhateverItsKindInATenthOfASecond) {
+  const int slot = GetParam();
+  const std::vector<uint32_t> before = TenTokens(slot);
   ASSERT_EQ(before.size(), 20u);
   for (CounterKind kind :
        {CounterKind::kX, CounterKind::kRouter, CounterKind::kQkv, CounterKind::kPartial,
@@ -108,11 +118,12 @@ TEST_F(DecodeFaultTest, NamesEveryKindOfLostSignalInATenthOfASecond) {
     const uint16_t counter =
         CounterId(kind, kind == CounterKind::kHead ? 0 : 2, config().layer_count);
     // A step goes well, so that there are cached keys to attend to.
-    ASSERT_TRUE(runner_->Submit({.joins = {Join(0, 5, 4, ++next_id_)}}).ok());
+    ASSERT_TRUE(runner_->Submit({.joins = {Join(slot, 5, 4, ++next_id_)}}).ok());
     ASSERT_TRUE(runner_->Await().ok());
-    // A worker that signals it. Of attention only the first have something to say about slot 0.
+    // A worker that signals it. Of attention only some have something to say about the row.
     const bool attends = kind == CounterKind::kPartial || kind == CounterKind::kMerged;
-    for (int worker = 0; worker < (attends ? 1 : graph_->worker_count()); ++worker) {
+    const int first = attends ? FirstToAttend(slot, kind) : 0;
+    for (int worker = first; worker < (attends ? first + 1 : graph_->worker_count()); ++worker) {
       const auto tasks = graph_->tasks(worker);
       if (std::any_of(tasks.begin(), tasks.end(),
                       [&](const Task& task) { return task.signal == counter; })) {
@@ -139,7 +150,7 @@ TEST_F(DecodeFaultTest, NamesEveryKindOfLostSignalInATenthOfASecond) {
         << output.status();
     runner_->tuning().drop_signal_worker = ~0u;
     ASSERT_TRUE(runner_->Reset().ok());
-    EXPECT_EQ(TenTokens(), before) << CounterKindName(kind);
+    EXPECT_EQ(TenTokens(slot), before) << CounterKindName(kind);
   }
 }
 
@@ -162,18 +173,25 @@ TEST_F(DecodeFaultTest, RefusesImpossiblePagesAtOnceAndGoesOn) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 
-// A digest of `steps` steps of a batch in which rows end and others take their slots.
-TEST_F(DecodeFaultTest, TenThousandStepsAreTheSameUnderDelays) {
-  constexpr int kSteps = 10000;
+// A digest of many steps of a batch in which rows end and others take their slots.
+struct Load {
+  int rows, steps;
+};
+class ManyStepsTest : public DecodeFaultTest, public testing::WithParamInterface<Load> {};
+INSTANTIATE_TEST_SUITE_P(Loads, ManyStepsTest, testing::Values(Load{8, 10000}, Load{kRows, 2500}),
+                         [](const auto& info) { return absl::StrCat(info.param.rows, "Rows"); });
+
+TEST_P(ManyStepsTest, AreTheSameUnderDelays) {
+  const int slots = GetParam().rows, steps = GetParam().steps;
   const auto run = [&](uint32_t delay_seed) {
     EXPECT_TRUE(runner_->Reset().ok());
     runner_->tuning().delay_seed = delay_seed;
     std::mt19937 random(3);
-    std::vector<bool> used(kRows, false);
+    std::vector<bool> used(slots, false);
     uint64_t digest = 0, id = 0, rows = 0;
     const auto input = [&] {
       StepInput next;
-      for (int slot = 0; slot < kRows; ++slot) {
+      for (int slot = 0; slot < slots; ++slot) {
         if (used[slot]) continue;
         RowJoin join = Join(slot, static_cast<TokenId>(random() % config().vocab),
                             1 + static_cast<int>(random() % (kContext - 1)), ++id);
@@ -183,7 +201,7 @@ TEST_F(DecodeFaultTest, TenThousandStepsAreTheSameUnderDelays) {
       }
       return next;
     };
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < steps; ++step) {
       const absl::Status submitted = runner_->Submit(input());
       EXPECT_TRUE(submitted.ok()) << "step " << step << ": " << submitted;
       const auto output = runner_->Await();
@@ -196,7 +214,7 @@ TEST_F(DecodeFaultTest, TenThousandStepsAreTheSameUnderDelays) {
         ++rows;
       }
     }
-    std::printf("%d steps, %llu tokens of %llu rows, delays %u: digest %016llx\n", kSteps,
+    std::printf("%d steps, %llu tokens of %llu rows, delays %u: digest %016llx\n", steps,
                 static_cast<unsigned long long>(rows), static_cast<unsigned long long>(id),
                 delay_seed, static_cast<unsigned long long>(digest));
     return digest;

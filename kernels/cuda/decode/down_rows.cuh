@@ -17,6 +17,8 @@ inline constexpr int kRowStep = 32;  // Bytes of one row's k-step.
 // The part of xs that holds a warp's sums, [8 NT rows][16 outputs]; operands come after all warps'.
 template <int NT>
 inline constexpr int kTotalBytes = 8 * NT * 16 * 4;
+static_assert(kMmaWarps * kTotalBytes<1> + 8 * (kMaxSharedSteps | 1) * kRowStep <= kXsSteps * 256,
+              "a block of all rows has room");
 
 // Brings the operands of Down's slices, block by block.
 template <int NT>
@@ -50,6 +52,7 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
   __device__ uint32_t Begin() const { return p.smem.xs + kMmaWarps * kTotalBytes<NT>; }
   __device__ void Bring(const char* from, int steps, int first, const OperandBlock& block) {
     MakeRoom(block.rows * block.pitch);
+    if (Stopping()) return;
     if (lane == 0) {
       OperandBlock& to = misc.operands[next.place];
       to = block;
@@ -95,7 +98,7 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
         const int most =
             2 * block.chunk_steps <= kMaxSharedSteps ? 2 * block.chunk_steps : block.chunk_steps;
 #pragma unroll 1
-        for (int first = 0; first < steps && !Stopping(); first += most) {
+        for (int first = 0; first < steps; first += most) {
           block.steps = min(most, steps - first);
           // Rows an odd number of k-steps apart, for the sake of banks.
           block.pitch = (block.steps | 1) * kRowStep;
@@ -191,6 +194,7 @@ struct DownRows {
     for (uint32_t unit = c.task().begin; unit < c.task().end;) {
       const bool half = unit + 1 == c.task().end;
       c.Wait(c.misc.operands_full[next.place], next.phase, kWaitRing);
+      if (__any_sync(~0u, Ending(c.misc))) break;  // What is there may be no block.
       const uint4 words = *reinterpret_cast<const uint4*>(&c.misc.operands[next.place]);
       OperandBlock block;
       memcpy(&block, &words, sizeof(block));
