@@ -98,7 +98,10 @@ if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
   step bench-push 120 "$bin/push_bench" --pieces 1,8,0
 fi
 step bench-decode-nano 60 "$bin/baton" bench decode --model="$nano" --context=512
-step bench-decode 200 "$bin/baton" bench decode --batch=1,8,32 --baseline
+step bench-decode 200 "$bin/baton" bench decode --batch=1,2,4,8,16,24,32
+step bench-decode-context 120 "$bin/baton" bench decode --batch=1 --context=131072
+step bench-decode-idle 120 "$bin/baton" bench decode --batch=1 --json
+step bench-decode-ratio 200 "$bin/baton" bench decode --batch=1,8,16,32 --baseline
 step bench-decode-long 120 "$bin/baton" bench decode --batch=1 --steps=10000
 step bench-decode-pool 120 "$bin/baton" bench decode --batch=8 --routing=27
 step bench-decode-ragged 120 "$bin/baton" bench decode --contexts=100,8192,700,65536,3000,12000,1,131000
