@@ -20,6 +20,11 @@ inline constexpr int kTotalBytes = 8 * NT * 16 * 4;
 static_assert(kMmaWarps * kTotalBytes<1> + 8 * (kMaxSharedSteps | 1) * kRowStep <= kXsSteps * 256,
               "a block of all rows has room");
 
+// What most slices are at North Mini Code's geometry, and how many k-steps a chunk of it has.
+inline constexpr int kUsualSteps = kMaxSharedSteps;
+template <int NT, bool kHalf>
+inline constexpr int kUsualChunk = NT == 2 || kHalf ? kUsualSteps : kUsualSteps / 2;
+
 // Brings the operands of Down's slices, block by block.
 template <int NT>
 struct OperandLoader : WorkerGroup<kOperandRole, 32> {
@@ -104,6 +109,9 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
           block.pitch = (block.steps | 1) * kRowStep;
           block.ends_slice = first + most >= steps;
           block.ends_tile = block.ends_slice && slice + 1 == slice_count;
+          block.usual =
+              steps == kUsualSteps && block.rows <= 8 &&
+              block.chunk_steps == (full ? kUsualChunk<NT, false> : kUsualChunk<NT, true>);
           Bring(from, steps, first, block);
         }
       }
@@ -141,6 +149,55 @@ struct DownRows {
         totals(reinterpret_cast<float*>(group.smem.xs() + warp * kTotalBytes<NT>)),
         next(group.misc.operand_cursors[warp]) {}
 
+  // Where row tile j's column of this lane begins in the block. What columns hold beyond the rows
+  // does not matter: columns do not mix.
+  __device__ const char* Column(const OperandBlock& block, int j) const {
+    return c.smem.base + block.at + min(8 * j + (lane >> 2), block.rows - 1) * block.pitch +
+           warp * kRowStep + (lane & 3) * 8;
+  }
+  // acc += W . b of a usual block: what MultiplyAny does, without anything to find out.
+  template <bool kHalf>
+  __device__ void MultiplyUsual(const OperandBlock& block, Accumulator<NT>& acc) {
+    constexpr int kChunk = kUsualChunk<NT, kHalf>, kOwn = kChunk / kMmaWarps;
+    constexpr int kStepBytes = kHalf ? 256 : 512;
+    const char* const b[NT] = {Column(block, 0)};
+#pragma unroll
+    for (int chunk = 0; chunk < kUsualSteps / kChunk; ++chunk) {
+      const char* a = c.AcquireShared() + warp * kStepBytes + lane * (kHalf ? 8 : 16);
+      if (chunk * kOwn % 2 == 0) {
+        c.template MultiplyBlock<kStride, kEvenFirst, kOwn>(a, b, chunk * kOwn * kStride,
+                                                            kMmaWarps * kStepBytes, kHalf, 1, acc);
+      } else {
+        c.template MultiplyBlock<kStride, kOddFirst, kOwn>(a, b, chunk * kOwn * kStride,
+                                                           kMmaWarps * kStepBytes, kHalf, 1, acc);
+      }
+      c.template Release<kMmaWarps>();
+    }
+  }
+  // The same of any block; `odd`: its first k-step is the other accumulator's. Returns whether the
+  // next one is.
+  __device__ bool MultiplyAny(const OperandBlock& block, bool half, bool odd,
+                              Accumulator<NT>& acc) {
+    const char* b[NT];
+#pragma unroll
+    for (int j = 0; j < NT; ++j) b[j] = Column(block, j);
+    const uint32_t row_tiles = (1u << TilesFor(block.rows)) - 1;
+    uint32_t at = 0;
+#pragma unroll 1
+    for (int left = block.steps; left > 0; left -= block.chunk_steps) {
+      const int count = OwnSteps(min(int(block.chunk_steps), left), warp);
+      const char* a = c.AcquireShared() + warp * (half ? 256 : 512) + lane * (half ? 8 : 16);
+      if (half) {
+        c.template MultiplyShared<kStride>(a, b, at, count, true, row_tiles, odd, acc);
+      } else {
+        c.template MultiplyShared<kStride>(a, b, at, count, false, row_tiles, odd, acc);
+      }
+      c.template Release<kMmaWarps>();
+      at += count * kStride;
+      odd ^= count & 1;
+    }
+    return odd;
+  }
   // totals += scores * the slice's sums, which begin anew.
   __device__ void AddScaled(const OperandBlock& block, Accumulator<NT>& acc) const {
     const uint8_t* rows = c.smem.slice_rows() + block.first;
@@ -193,32 +250,20 @@ struct DownRows {
 #pragma unroll 1
     for (uint32_t unit = c.task().begin; unit < c.task().end;) {
       const bool half = unit + 1 == c.task().end;
-      c.Wait(c.misc.operands_full[next.place], next.phase, kWaitRing);
-      if (__any_sync(~0u, Ending(c.misc))) break;  // What is there may be no block.
+      const uint64_t& full = c.misc.operands_full[next.place];
+      if (!__all_sync(~0u, BarrierTest(SmemAddress(&full), next.phase))) {
+        c.Wait(full, next.phase, kWaitRing);
+        if (__any_sync(~0u, Ending(c.misc))) break;  // What is there may be no block.
+      }
       const uint4 words = *reinterpret_cast<const uint4*>(&c.misc.operands[next.place]);
       OperandBlock block;
       memcpy(&block, &words, sizeof(block));
-      const char* b[NT];
-#pragma unroll
-      for (int j = 0; j < NT; ++j) {
-        // What columns hold beyond the rows does not matter: columns do not mix.
-        b[j] = c.smem.base + block.at + min(8 * j + (lane >> 2), block.rows - 1) * block.pitch +
-               warp * kRowStep + (lane & 3) * 8;
-      }
-      const uint32_t row_tiles = (1u << TilesFor(block.rows)) - 1;
-      uint32_t at = 0;
-#pragma unroll 1
-      for (int left = block.steps; left > 0; left -= block.chunk_steps) {
-        const int count = OwnSteps(min(int(block.chunk_steps), left), warp);
-        const char* a = c.AcquireShared() + warp * (half ? 256 : 512) + lane * (half ? 8 : 16);
-        if (half) {
-          c.template MultiplyShared<kStride>(a, b, at, count, true, row_tiles, odd, acc);
-        } else {
-          c.template MultiplyShared<kStride>(a, b, at, count, false, row_tiles, odd, acc);
-        }
-        c.template Release<kMmaWarps>();
-        at += count * kStride;
-        odd ^= count & 1;
+      if (block.usual && half) {
+        MultiplyUsual<true>(block, acc);
+      } else if (block.usual) {
+        MultiplyUsual<false>(block, acc);
+      } else {
+        odd = MultiplyAny(block, half, odd, acc);
       }
       __syncwarp();
       if (lane == 0) BarrierArrive(SmemAddress(&c.misc.operands_empty[next.place]));

@@ -127,7 +127,8 @@ struct alignas(16) OperandBlock {
   uint8_t ends_slice;
   uint16_t pitch;  // From one row to the next, in bytes.
   uint8_t steps, chunk_steps;
-  uint32_t ends_tile;
+  uint16_t ends_tile;
+  uint16_t usual;  // A whole slice of up to eight rows, of kUsualSteps.
 };
 
 // A place of a block and the parity of the phase that it is in.
