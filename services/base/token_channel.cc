@@ -9,12 +9,16 @@ namespace baton {
 TokenChannel::TokenChannel(size_t capacity, std::function<void()> on_ready)
     : capacity_(capacity), on_ready_(std::move(on_ready)) {}
 
-void TokenChannel::Push(const SampledToken& token) {
+void TokenChannel::Push(const SampledToken& token, bool last) {
   bool notify = false;
   {
     std::lock_guard lock(mutex_);
-    BATON_CHECK(!ended_ && pushed_count_ < capacity_);
+    BATON_CHECK(!ended_ && !last_.has_value() && pushed_count_ < capacity_);
     ++pushed_count_;
+    if (last) {
+      last_ = token;
+      return;
+    }
     tokens_.push_back(token);
     notify = !std::exchange(notified_, true);
   }
@@ -28,6 +32,7 @@ void TokenChannel::Finish(StreamEnd end) {
     BATON_CHECK(!ended_);
     ended_ = true;
     end_ = std::move(end);
+    if (last_.has_value()) tokens_.push_back(*last_);
     notify = !std::exchange(notified_, true);
   }
   if (notify) on_ready_();

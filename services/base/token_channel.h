@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,8 +31,9 @@ class TokenChannel {
   // nothing; it must be quick and must not call back into the stream.
   TokenChannel(size_t capacity, std::function<void()> on_ready);
 
-  // Writer. More than `capacity` tokens, or any after the end, is a bug of the engine.
-  void Push(const SampledToken& token);
+  // Writer. More than `capacity` tokens, or any after the end, is a bug of the engine. The last
+  // token waits for the end, so that they are read together however quick the reader is.
+  void Push(const SampledToken& token, bool last = false);
   void Finish(StreamEnd end);
 
   struct Batch {
@@ -47,6 +49,7 @@ class TokenChannel {
   const std::function<void()> on_ready_;
   std::mutex mutex_;  // Guards all below.
   std::vector<SampledToken> tokens_;
+  std::optional<SampledToken> last_;
   size_t pushed_count_ = 0;
   bool ended_ = false;
   bool notified_ = false;

@@ -194,17 +194,18 @@ void DecodeEngine::AwaitStep() {
 
 void DecodeEngine::PublishRow(const RowResult& result) {
   Sequence& sequence = *sequences_.at(result.row_id);
+  const bool last = result.finish != FinishReason::kNone;
   if (sequence.completion_tokens == 0) {  // Its prompt went in through the row.
     options_.metrics->inline_prefills.Increment();
     options_.metrics->inline_prefill_tokens.Increment(
         static_cast<double>(sequence.job.prompt.size()));
-    PublishFirstToken(sequence, result.sampled);
+    PublishFirstToken(sequence, result.sampled, last);
   } else {
     ++sequence.completion_tokens;
     options_.metrics->generation_tokens.Increment();
-    sequence.stream->Push(result.sampled);
+    sequence.stream->Push(result.sampled, last);
   }
-  if (result.finish != FinishReason::kNone) {
+  if (last) {
     EndSequence(sequence.id, result.finish, absl::OkStatus());
   }
 }

@@ -72,7 +72,7 @@ class DecodeEngine {
   void TryNextWorker(Sequence& sequence, const absl::Status& status);
   void FinishPrefill(Sequence& sequence, const SampledToken& first);
   void StopPrefill(const Sequence& sequence);
-  void PublishFirstToken(Sequence& sequence, const SampledToken& first);
+  void PublishFirstToken(Sequence& sequence, const SampledToken& first, bool last);
 
   PrefillPath PathOf(const DecodeJob& job) const;
   BatchPlan Plan() const;

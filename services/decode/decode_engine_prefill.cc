@@ -68,18 +68,18 @@ void DecodeEngine::FinishPrefill(Sequence& sequence, const SampledToken& first) 
   const auto prompt_tokens = static_cast<uint32_t>(sequence.job.prompt.size());
   options_.arena->ShrinkWindow(prompt_tokens, prompt_tokens + sequence.job.max_tokens,
                                &sequence.pages);
-  PublishFirstToken(sequence, first);
-  if (IsStop(sequence.job, first.token)) {
-    EndSequence(sequence.id, FinishReason::kStop, absl::OkStatus());
-  } else if (sequence.job.max_tokens == 1) {
-    EndSequence(sequence.id, FinishReason::kLength, absl::OkStatus());
+  const bool stops = IsStop(sequence.job, first.token);
+  const bool last = stops || sequence.job.max_tokens == 1;
+  PublishFirstToken(sequence, first, last);
+  if (last) {
+    EndSequence(sequence.id, stops ? FinishReason::kStop : FinishReason::kLength, absl::OkStatus());
   } else {
     sequence.state = SequenceState::kReady;
     ready_.push_back(sequence.id);
   }
 }
 
-void DecodeEngine::PublishFirstToken(Sequence& sequence, const SampledToken& first) {
+void DecodeEngine::PublishFirstToken(Sequence& sequence, const SampledToken& first, bool last) {
   sequence.first_token = first.token;
   sequence.first_token_at = SteadyNow();
   sequence.completion_tokens = 1;
@@ -87,7 +87,7 @@ void DecodeEngine::PublishFirstToken(Sequence& sequence, const SampledToken& fir
   options_.metrics->generation_tokens.Increment();
   options_.metrics->time_to_first_token_seconds.Observe(
       ToMilliseconds(sequence.first_token_at - sequence.arrived) / 1e3);
-  sequence.stream->Push(first);
+  sequence.stream->Push(first, last);
 }
 
 // The client notices nothing: the sequence goes back to the head of the queue for the next worker.

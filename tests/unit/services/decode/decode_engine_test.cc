@@ -44,6 +44,10 @@ class Reader {
       ready_ = false;
     }
     batch_ = stream_->Take();
+    // The router says which token stopped an answer from the message that says why it ended.
+    if (batch_.ended && batch_.end.status.ok()) {
+      EXPECT_FALSE(batch_.tokens.empty());
+    }
     for (const SampledToken& token : batch_.tokens) tokens.push_back(token.token);
   }
 
