@@ -166,7 +166,7 @@ struct SmemPlan {
   uint32_t reduce;        // The MMA warps' partial tiles, [stage][warp of the tile][128] float32.
   uint32_t slices;        // Slice [experts + 1]
   uint32_t slice_scores;  // bf16 [experts + 1][8 NT], or [8 NT][1 + experts a token]: see smem.cuh
-  uint32_t slice_rows;    // u8, the same, where rows are gathered
+  uint32_t slice_rows;    // u8, the same, where rows are listed
   uint32_t experts;       // u32 [experts] row masks, then u16 [experts] places
   uint32_t keep;          // bf16 x and attention of the owned rows: 2 * [tiles][128 NT]
   uint32_t misc;          // ControlSmem

@@ -187,7 +187,7 @@ struct DirectRows {
       return;
     }
     live = c.smem.slices()[slice].rows;
-    scores = c.smem.Scores<1>(slice, 2 * (c.lane & 3));
+    scores = c.smem.Scores(slice, 2 * (c.lane & 3));
     if (slice == active_count) {
       b += c.p.hidden_always_offset;
       steps = c.layer().always_width / 16;

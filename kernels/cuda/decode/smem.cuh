@@ -187,7 +187,7 @@ inline constexpr uint16_t kOneBf16 = 0x3f80;
 struct alignas(8) Slice {
   uint32_t rows;    // Bit mask.
   uint16_t expert;  // 0 if always active.
-  uint16_t first;   // Where its rows and their scores begin, if they are gathered.
+  uint16_t first;   // Where its rows and their scores begin, if they are listed.
 };
 
 struct Smem {
@@ -205,25 +205,18 @@ struct Smem {
   __device__ float* reduce() const { return reinterpret_cast<float*>(base + p.smem.reduce); }
   // The layer's active list by ascending expert, then what is always active.
   __device__ Slice* slices() const { return reinterpret_cast<Slice*>(base + p.smem.slices); }
-  // bf16 [slice][8 NT]; where rows are gathered, theirs alone, those of what is always active
+  // bf16 [slice][8 NT]; where rows are listed, theirs alone, those of what is always active
   // first. What is always active has scores of one.
   __device__ uint16_t* slice_scores() const {
     return reinterpret_cast<uint16_t*>(base + p.smem.slice_scores);
   }
-  // Gathered rows, in ascending order of each slice.
+  // Listed rows, in ascending order of each slice.
   __device__ uint8_t* slice_rows() const {
     return reinterpret_cast<uint8_t*>(base + p.smem.slice_rows);
   }
-  // bf16 of rows `row` (even; the lower half) and `row` + 1, where they are rows of slice `of`.
-  template <int NT>
+  // With one row tile: bf16 of rows `row` (even; the lower half) and `row` + 1 of slice `of`.
   __device__ uint32_t Scores(int of, int row) const {
-    if constexpr (!kLists<NT>) {
-      return *reinterpret_cast<const uint32_t*>(slice_scores() + of * 8 * NT + row);
-    } else {
-      const Slice slice = slices()[of];
-      const uint16_t* at = slice_scores() + slice.first + __popc(slice.rows & ((1u << row) - 1));
-      return at[0] | uint32_t(at[slice.rows >> row & 1]) << 16;
-    }
+    return *reinterpret_cast<const uint32_t*>(slice_scores() + of * 8 + row);
   }
   // The row of the batch in `column` of the slice's gathered rows; past their end the first.
   __device__ int GatheredRow(const Slice& slice, int column) const {
