@@ -155,8 +155,15 @@ class WorkerSimulation {
     const DeviceConstants& device = world_.device;
     role.holds = true;
     Busy(now, device.chunk_us + role.chunks[role.taken].bytes * 1e-3 *
-                                    (device.multiply_us + device.row_tile_us * world_.row_tiles()));
+                                    (device.multiply_us + device.row_tile_us * RowTiles(task)));
     return true;
+  }
+
+  // Of a product: an expert's few rows are gathered, but not in GateUp of up to 16 and Down of up
+  // to 8 rows.
+  int RowTiles(const Task& task) const {
+    const bool gathers = IsRouted(task.op) && world_.rows > (task.op == OpKind::kDown ? 8 : 16);
+    return gathers ? 1 : world_.row_tiles();
   }
 
   bool StartProduct(const Task& task, double now) {
@@ -231,7 +238,8 @@ class WorkerSimulation {
   bool Route(const Task& task, double now) {
     const CounterKind kind = world_.sparse[task.layer] ? CounterKind::kRouter : CounterKind::kX;
     if (world_.ReadyAt(CounterId(kind, task.layer, world_.layer_count)) > now) return false;
-    Work(attend_, now, world_.device.routing_us * ((world_.rows + 3) / 4));
+    // Of more than four rows each is selected by one worker, for all.
+    Work(attend_, now, world_.device.routing_us + (world_.rows > 4 ? world_.device.hop_us : 0));
     listed_us_[task.layer] = attend_.free_us;
     return true;
   }

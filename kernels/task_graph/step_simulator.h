@@ -19,19 +19,19 @@ struct DeviceConstants {
   double load_latency_us = 0.8;              // From issue to landing of a chunk, the stream idle.
   double publish_us = 1.4;                   // A gpu-scope fence and an add, while streaming.
   double hop_us = 1.4;      // From the add, or the store of a packet, to a reader that sees it.
-  double norm_us = 2.51;    // A row tile of x to normalised fragments.
-  double task_us = 0.40;    // Every task of a role: its barriers, its first operands.
-  double finish_us = 1.17;  // From a task's last product to its stores.
+  double norm_us = 2.17;    // A row tile of x to normalised fragments.
+  double task_us = 0.25;    // Every task of a role: its barriers, its first operands.
+  double finish_us = 1.28;  // From a task's last product to its stores.
   // A chunk with the multiplying warps, and 1000 bytes of it: multiply_us, and row_tile_us for
-  // every eight rows of the batch.
-  double chunk_us = 0.325;
+  // every eight rows that it multiplies.
+  double chunk_us = 0.286;
   double multiply_us = 0.0082;
-  double row_tile_us = 0.0129;
-  double operands_us = 0.88;           // OutputProj and Down: until the first operands are there.
-  double routing_us = 1.2;             // Router logits of four rows to the layer's list of experts.
-  double attend_row_us = 4.43;         // A row's (head, split): its query, barriers, sums.
-  double attend_bytes_per_us = 42100;  // A worker's attention warps.
-  double merge_us = 1.34;              // A (row, query head).
+  double row_tile_us = 0.0094;
+  double operands_us = 0.75;           // OutputProj and Down: until the first operands are there.
+  double routing_us = 1.96;            // Router logits to the layer's list of experts.
+  double attend_row_us = 3.31;         // A row's (head, split): its query, barriers, sums.
+  double attend_bytes_per_us = 50700;  // A worker's attention warps.
+  double merge_us = 0.17;              // A (row, query head).
   double launch_us = 4.0;              // Between two steps.
 };
 

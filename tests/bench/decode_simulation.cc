@@ -22,9 +22,10 @@ struct Point {
   int pool;            // Experts that routing draws from.
   double measured_ms;  // On an H200, random weights: tests/bench/RESULTS.md.
 };
-constexpr Point kPoints[] = {{1, 8192, 128, 2.33},  {4, 8192, 128, 5.19},   {8, 8192, 27, 5.89},
-                             {8, 8192, 128, 8.22},  {16, 8192, 128, 15.48}, {32, 8192, 128, 37.06},
-                             {1, 131072, 128, 3.24}};
+constexpr Point kPoints[] = {
+    {1, 8192, 128, 2.114},   {2, 8192, 128, 3.073},   {4, 8192, 128, 4.718},
+    {8, 8192, 27, 4.947},    {8, 8192, 128, 7.528},   {16, 8192, 128, 12.450},
+    {24, 8192, 128, 17.493}, {32, 8192, 128, 20.464}, {1, 131072, 128, 2.966}};
 
 struct Options {
   int workers = 132;
