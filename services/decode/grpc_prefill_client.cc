@@ -73,18 +73,21 @@ void GrpcPrefillClient::Attach(const std::string& address, const KvArenaDescript
   // Of the alarm, which ends with the call, and of the call.
   auto unconnected = std::make_shared<std::atomic<bool>>(false);
   auto alarm = std::make_shared<grpc::Alarm>();
-  alarm->Set(std::chrono::system_clock::now() + kConnectTimeout,
-             [call = std::weak_ptr(context), channel = peer.channel, unconnected](bool expired) {
-               const auto waiting = call.lock();
-               if (!expired || waiting == nullptr) return;
-               const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/false);
-               if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_CONNECTING) return;
-               *unconnected = true;
-               waiting->TryCancel();
-             });
+  alarm->Set(
+      std::chrono::system_clock::now() + kConnectTimeout,
+      [call = std::weak_ptr(context), of = std::weak_ptr(peer.channel), unconnected](bool expired) {
+        if (!expired) return;
+        const auto waiting = call.lock();
+        const auto channel = of.lock();
+        if (waiting == nullptr || channel == nullptr) return;
+        const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/false);
+        if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_CONNECTING) return;
+        *unconnected = true;
+        waiting->TryCancel();
+      });
   peer.stub->async()->AttachArena(
       context.get(), &exchange->request, &exchange->response,
-      [this, id, context, exchange, address, alarm, unconnected,
+      [this, id, exchange, address, alarm, unconnected,
        done = std::move(done)](const grpc::Status& status) {
         if (status.ok()) {
           const auto& response = exchange->response;
@@ -115,7 +118,7 @@ uint64_t GrpcPrefillClient::Prefill(const std::string& address, const PrefillCal
   const uint64_t id = Begin(context, call.timeout);
   PeerAt(address).stub->async()->Prefill(
       context.get(), &request, &exchange->response,
-      [this, id, context, exchange, done = std::move(done)](const grpc::Status& status) {
+      [this, id, exchange, done = std::move(done)](const grpc::Status& status) {
         if (status.ok()) {
           const auto& response = exchange->response;
           done(PrefillAnswer{
@@ -152,7 +155,7 @@ void GrpcPrefillClient::Revoke(const std::string& address, const RevokeCall& cal
   const uint64_t id = Begin(context, kRevokeTimeout);
   PeerAt(address).stub->async()->RevokeLease(
       context.get(), &exchange->request, &exchange->response,
-      [this, id, context, exchange, done = std::move(done)](const grpc::Status& status) {
+      [this, id, exchange, done = std::move(done)](const grpc::Status& status) {
         done(FromGrpcStatus(status));
         End(id);
       });

@@ -29,7 +29,9 @@ class GrpcPrefillClient final : public PrefillClient {
               std::function<void(absl::Status)> done) override;
 
  private:
-  // Shared by the call in flight and its entry in calls_.
+  // Kept by calls_ while the call is in flight, and not by what is called at its end: that dies in
+  // one of gRPC's threads, maybe after this object, and whoever lets go of the last channel joins
+  // them.
   using ContextPointer = std::shared_ptr<grpc::ClientContext>;
 
   struct Peer {
