@@ -28,10 +28,10 @@ inline constexpr int kUsualChunk = NT == 2 || kHalf ? kUsualSteps : kUsualSteps 
 // Brings the operands of Down's slices, block by block.
 template <int NT>
 struct OperandLoader : WorkerGroup<kOperandRole, 32> {
-  OperandCursor next, oldest;  // The next block's; that of the oldest which may still be in use.
-  int in_use = 0;              // Blocks.
-  uint32_t head = 0;           // Of the room, in bytes: it goes round.
-  uint32_t tasks = 0;          // Of Down so far.
+  RingPlace next, oldest;  // The next block's; that of the oldest which may still be in use.
+  int in_use = 0;          // Blocks.
+  uint32_t head = 0;       // Of the room, in bytes: it goes round.
+  uint32_t tasks = 0;      // Of Down so far.
 
   using WorkerGroup::WorkerGroup;
 
@@ -40,15 +40,15 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
     return NT * p.smem.xs_row_bytes - kMmaWarps * kTotalBytes<NT>;
   }
   __device__ void DropOldest() {
-    Wait(misc.operands_empty[oldest.place], oldest.phase, kWaitLoader);
-    oldest.Advance();
+    Wait(misc.operands_empty[oldest.slot], oldest.phase, kWaitLoader);
+    oldest.Advance(kOperandPlaces);
     --in_use;
   }
   // Makes room for `bytes` that lie together, at `head`.
   __device__ void MakeRoom(uint32_t bytes) {
     if (in_use == kOperandPlaces) DropOldest();
     for (; in_use > 0; DropOldest()) {
-      const uint32_t tail = misc.operands[oldest.place].at - Begin();
+      const uint32_t tail = misc.operands[oldest.slot].at - Begin();
       if (head > tail ? head + bytes <= Room() : head + bytes < tail) return;
       if (head > tail && bytes < tail) break;
     }
@@ -59,21 +59,21 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
     MakeRoom(block.rows * block.pitch);
     if (Stopping()) return;
     if (lane == 0) {
-      OperandBlock& to = misc.operands[next.place];
+      OperandBlock& to = misc.operands[next.slot];
       to = block;
       to.at = Begin() + head;
-      BarrierExpect(SmemAddress(&misc.operands_full[next.place]),
+      BarrierExpect(SmemAddress(&misc.operands_full[next.slot]),
                     block.rows * block.steps * kRowStep);
     }
     __syncwarp();
     if (lane < block.rows) {
       BulkLoad(SmemAddress(smem.base + Begin() + head + lane * block.pitch),
                from + uint64_t(smem.slice_rows()[block.first + lane] * steps + first) * kRowStep,
-               block.steps * kRowStep, SmemAddress(&misc.operands_full[next.place]));
+               block.steps * kRowStep, SmemAddress(&misc.operands_full[next.slot]));
     }
     __syncwarp();
     head += block.rows * block.pitch;
-    next.Advance();
+    next.Advance(kOperandPlaces);
     ++in_use;
   }
   __device__ void RunTask() {
@@ -126,8 +126,8 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
   }
   // The block must not end before its copies have landed, whatever else happened.
   __device__ void Drain() {
-    for (; in_use > 0; --in_use, oldest.Advance()) {
-      while (!BarrierTryWait(SmemAddress(&misc.operands_full[oldest.place]), oldest.phase)) {
+    for (; in_use > 0; --in_use, oldest.Advance(kOperandPlaces)) {
+      while (!BarrierTryWait(SmemAddress(&misc.operands_full[oldest.slot]), oldest.phase)) {
       }
     }
   }
@@ -140,7 +140,7 @@ struct DownRows {
   MmaGroup<NT>& c;
   const int warp, lane;
   float* const totals;  // Of this warp: [row][16 outputs].
-  OperandCursor next;   // Of the next block.
+  RingPlace next;       // Of the next block.
 
   __device__ explicit DownRows(MmaGroup<NT>& group)
       : c(group),
@@ -250,12 +250,12 @@ struct DownRows {
 #pragma unroll 1
     for (uint32_t unit = c.task().begin; unit < c.task().end;) {
       const bool half = unit + 1 == c.task().end;
-      const uint64_t& full = c.misc.operands_full[next.place];
+      const uint64_t& full = c.misc.operands_full[next.slot];
       if (!__all_sync(~0u, BarrierTest(SmemAddress(&full), next.phase))) {
         c.Wait(full, next.phase, kWaitRing);
         if (__any_sync(~0u, Ending(c.misc))) break;  // What is there may be no block.
       }
-      const uint4 words = *reinterpret_cast<const uint4*>(&c.misc.operands[next.place]);
+      const uint4 words = *reinterpret_cast<const uint4*>(&c.misc.operands[next.slot]);
       OperandBlock block;
       memcpy(&block, &words, sizeof(block));
       if (block.usual && half) {
@@ -266,8 +266,8 @@ struct DownRows {
         odd = MultiplyAny(block, half, odd, acc);
       }
       __syncwarp();
-      if (lane == 0) BarrierArrive(SmemAddress(&c.misc.operands_empty[next.place]));
-      next.Advance();
+      if (lane == 0) BarrierArrive(SmemAddress(&c.misc.operands_empty[next.slot]));
+      next.Advance(kOperandPlaces);
       if (!block.ends_slice) continue;
       AddScaled(block, acc);
       odd = false;

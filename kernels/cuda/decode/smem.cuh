@@ -131,18 +131,6 @@ struct alignas(16) OperandBlock {
   uint16_t usual;  // A whole slice of up to eight rows, of kUsualSteps.
 };
 
-// A place of a block and the parity of the phase that it is in.
-struct OperandCursor {
-  int place = 0;
-  uint32_t phase = 0;
-  __device__ void Advance() {
-    if (++place == kOperandPlaces) {
-      place = 0;
-      phase ^= 1;
-    }
-  }
-};
-
 // What the warps of a worker share besides ring and buffers: plans, barriers, rows, routing.
 struct ControlSmem {
   LayerDevice layer[kRoles][2];  // Of even and odd layers: each role's copy of its current one.
@@ -156,7 +144,7 @@ struct ControlSmem {
   uint32_t issued[kRings];  // Chunks whose copies were started.
   PageCursor page_cursors[kAttentionWarps];
   OperandBlock operands[kOperandPlaces];
-  OperandCursor operand_cursors[kMmaWarps];  // Of the next block that a warp takes.
+  RingPlace operand_cursors[kMmaWarps];  // Of the next block that a warp takes.
   uint64_t operands_full[kOperandPlaces], operands_empty[kOperandPlaces];
   uint64_t xs_free;                    // All MMA warps are at Down.
   uint64_t partial_full[kMaxStages];   // A stage of `reduce` holds a tile of all MMA warps.
