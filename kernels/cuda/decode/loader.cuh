@@ -38,7 +38,7 @@ struct LoaderGroup : WorkerGroup<kRole, 32> {
   __device__ void Begin(const char* source, uint32_t bytes) {
     if (lane == 0) {
       char* slot = kRole == kWeightRole ? smem.slot(next.slot) : smem.page_slot(next.slot);
-      BulkLoad(SmemAddress(slot), source, bytes, SmemAddress(&Ring().full[next.slot]));
+      BulkLoadOnce(SmemAddress(slot), source, bytes, SmemAddress(&Ring().full[next.slot]));
       *const_cast<volatile uint32_t*>(&misc.issued[kRing]) = chunks + 1;
     }
     __syncwarp();

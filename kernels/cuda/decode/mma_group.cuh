@@ -83,11 +83,13 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
   uint32_t taken = 0;   // so many in,
   bool landed = false;  // which is known to be there.
   uint32_t tiles = 0;   // Of 16 x 8, handed to the epilogue warps by either team.
-  int turn = 0;         // Team of the next tile.
 
   using WorkerGroup::WorkerGroup;
 
   __device__ int Team() const { return warp / kTeamWarps; }
+  // Whose turn the next tile is: a tile of one team's is NT tiles of 16 x 8, a shared one twice
+  // that.
+  __device__ bool OthersTurn() const { return int(tiles / NT & 1) != Team(); }
 
   // --- Chunks. `more`: the chunk after this one is for this warp too.
   __device__ const char* Acquire(bool more) {
@@ -301,9 +303,7 @@ __device__ void MultiplyRows(MmaGroup<NT>& c) {
       const int chunk_steps =
           gate_up ? p.smem.chunks.gate_up[rows - 1] : p.smem.chunks.hidden[half ? 0 : 1];
       if (kTeams<NT> == 2) {
-        const bool other = c.turn != c.Team();
-        c.turn ^= 1;
-        if (other) {
+        if (c.OthersTurn()) {
           c.Skip((p.hidden / 16 + chunk_steps - 1) / chunk_steps);
           c.tiles += row_tiles;
           continue;

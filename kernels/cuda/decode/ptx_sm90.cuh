@@ -53,6 +53,18 @@ __device__ __forceinline__ void BulkLoad(uint32_t destination, const void* sourc
       "l"(source), "r"(bytes), "r"(barrier)
       : "memory");
 }
+// The same of what is read once a step, by one worker: the first to leave L2, where it would push
+// out what all workers share, code and activations.
+__device__ __forceinline__ void BulkLoadOnce(uint32_t destination, const void* source,
+                                             uint32_t bytes, uint32_t barrier) {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1], %2, [%3], %4;" ::"r"(destination),
+      "l"(source), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
 // 16 bytes, global to shared, by this thread; AsyncCopyWait waits for all of its copies.
 __device__ __forceinline__ void AsyncCopy16(uint32_t destination, const void* source) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination), "l"(source)
