@@ -10,7 +10,7 @@
 //   Embed           x = embedding[token] for the owned columns of x. Waits for nothing: a step
 //                   starts when the last has ended. Signals x of layer 0.
 //   Router          Logits of the owned experts: norm(x) . W_r. Waits x; signals router.
-//                   Sparse layers only; owned by the workers with the least other work.
+//                   Sparse layers only; owned by the workers with the least of QkvRope.
 //   QkvRope         Owned rows of q, k, v; RoPE; appends k, v to the pages and to the new-key
 //                   buffers. Waits x; signals qkv.
 //   GateUp          For each active expert, owned rows of gate and up: h = silu(gate) * up. The

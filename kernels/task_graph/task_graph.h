@@ -19,8 +19,8 @@ class TaskGraph {
  public:
   // The graph of `config` for `worker_count` workers (at least 1). Every matrix is split in
   // contiguous ranges, worker i owning units [U * i / W, U * (i + 1) / W). The router's go to the
-  // workers with the least other work in the layer. A worker whose range is empty has no task
-  // there.
+  // workers with the fewest units of QkvRope, among these to those with the least work in the
+  // layer. A worker whose range is empty has no task there.
   static TaskGraph Build(const ModelConfig& config, int worker_count);
 
   // A graph of lists made elsewhere: tests change them to see the checker refuse.

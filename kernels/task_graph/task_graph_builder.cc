@@ -147,8 +147,10 @@ std::vector<UnitRange> TaskGraphBuilder::RouterRanges(int layer) const {
   const uint32_t unit_count = shape_.layers[layer].router_units;
   std::vector<int> by_work(worker_count_);
   std::iota(by_work.begin(), by_work.end(), 0);
-  std::vector<uint64_t> work(worker_count_);
-  for (int worker = 0; worker < worker_count_; ++worker) work[worker] = LayerWork(worker, layer);
+  // QkvRope comes right after: whose ends last everybody's attention waits for.
+  std::vector<std::pair<uint32_t, uint64_t>> work(worker_count_);
+  for (int worker = 0; worker < worker_count_; ++worker)
+    work[worker] = {Owned(shape_.qkv_units, worker).size(), LayerWork(worker, layer)};
   std::stable_sort(by_work.begin(), by_work.end(), [&](int a, int b) { return work[a] < work[b]; });
   uint32_t begin = 0;
   for (int rank = 0; rank < worker_count_; ++rank) {

@@ -1,6 +1,6 @@
 #include "kernels/task_graph/task_graph.h"
 
-#include <set>
+#include <map>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -38,27 +38,22 @@ TEST(TaskGraph, SaysWhatEachTaskDoes) {
   EXPECT_THAT(text, HasSubstr("signals step"));
 }
 
-TEST(TaskGraph, GivesTheRouterToTheLeastBusyWorkers) {
+TEST(TaskGraph, GivesTheRouterToTheWorkersWithTheLeastOfQkvRope) {
   const TaskGraph graph = TaskGraph::Build(NorthMiniCodeGeometry(), 132);
-  std::set<int> owners;
+  std::map<int, uint32_t> qkv, router;  // Units of layer 1, by worker.
   for (int worker = 0; worker < 132; ++worker) {
     for (const Task& task : graph.tasks(worker)) {
-      if (task.layer == 1 && task.op == OpKind::kRouter) owners.insert(worker);
+      if (task.layer != 1) continue;
+      if (task.op == OpKind::kQkvRope) qkv[worker] = task.end - task.begin;
+      if (task.op == OpKind::kRouter) router[worker] = task.end - task.begin;
     }
   }
-  EXPECT_EQ(owners.size(), 16u);  // 128 experts in units of eight.
-  // 256 units of down on 132 workers: eight own one, the others two.
-  int light_owners = 0;
-  int light_workers = 0;
-  for (int worker = 0; worker < 132; ++worker) {
-    for (const Task& task : graph.tasks(worker)) {
-      if (task.layer != 1 || task.op != OpKind::kDown || task.end - task.begin != 1) continue;
-      ++light_workers;
-      light_owners += static_cast<int>(owners.count(worker));
-    }
+  EXPECT_EQ(router.size(), 16u);  // 128 experts in units of eight.
+  // 640 units of q, k and v on 132 workers: twenty own four, the others five.
+  for (const auto& [worker, units] : router) {
+    EXPECT_EQ(units, 1u);
+    EXPECT_EQ(qkv[worker], 4u) << "worker " << worker;
   }
-  EXPECT_EQ(light_workers, 8);
-  EXPECT_EQ(light_owners, 8);
 }
 
 TEST(TaskGraph, HasNoTaskForAnEmptyRange) {
