@@ -113,8 +113,9 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
   MmaGroup<NT> c(smem, worker, tid);
   const DecodeParams& p = smem.p;
   if (tid == 0) c.misc.start = clock64();
-  int normalised = -1;  // Layer.
-  while (c.Next()) {
+  while (true) {
+    const int last_layer = c.entered;
+    if (!c.Next()) break;
     const OpKind op = c.task().op;
     c.Trace(0);
     if (op == OpKind::kOutputProj && SoleRowPackets<NT>(p, c.misc)) {
@@ -135,11 +136,11 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
         DirectRows(c).Run();
       }
     } else {
-      if (normalised != c.task().layer) {
+      // The head's layer has no constants of its own.
+      if (last_layer != c.entered || op == OpKind::kLmHead) {
         const long long begin = clock64();
         if (NT > 1) c.WaitTask();
         LoadNormalised(c, op == OpKind::kLmHead ? p.final_norm : c.layer().norm);
-        normalised = c.task().layer;
         if (tid == 0) c.misc.wait_join += clock64() - begin;
       }
       c.Trace(1);

@@ -231,7 +231,7 @@ struct DirectRows {
     const char* slot = c.AcquireShared();
     AsyncCopyWaitAllBut<kAhead - 1>();
     __syncwarp();
-    const char* operand = Place(place) + c.lane * 8;
+    const char* operand = Place(place) + Opaque(c.lane) * 8;
     MultiplyDirect(
         c, slot, now & kHalf, now & kCount,
         [&](int i) { return *reinterpret_cast<const uint2*>(operand + i * kOwnStride); }, acc);

@@ -96,8 +96,9 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
     if (!landed && !Arrived(next, taken)) {
       const long long start = clock64();
       Record(misc, kMmaRole, {kWaitRing, taken, 0});
-      while (!Arrived(next, taken) && !Ending(misc)) {
+      while (!Asked(taken) && !Ending(misc)) {
       }
+      Wait(misc.rings[kWeightRing].full[next.slot], next.phase, kWaitRing);
       if (tid == 0) misc.wait_memory += clock64() - start;
     }
     // The next chunk's state is read now, behind this one's loads.
@@ -108,9 +109,12 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
   }
   // A team may be so far ahead of the other that the slot's barrier is at the phase of an earlier
   // chunk, whose parity says nothing: the chunk must have been asked for.
-  __device__ bool Arrived(const RingPlace& place, uint32_t chunk) const {
+  __device__ bool Asked(uint32_t chunk) const {
     const uint32_t issued = *const_cast<const volatile uint32_t*>(&misc.issued[kWeightRing]);
-    return static_cast<int32_t>(issued - chunk) > 0 &&
+    return static_cast<int32_t>(issued - chunk) > 0;
+  }
+  __device__ bool Arrived(const RingPlace& place, uint32_t chunk) const {
+    return Asked(chunk) &&
            BarrierTest(SmemAddress(&misc.rings[kWeightRing].full[place.slot]), place.phase);
   }
   // The next chunk of those that all warps take, from a barrier of all on: what came before has
@@ -181,6 +185,25 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
       if (row_tiles <= 1) return;
 #pragma unroll
       for (int j = 1; j < NT; ++j) multiply(j);
+    }
+  }
+
+  // The same for all row tiles, b_tile bytes apart: their products, which wait for nothing of each
+  // other's, follow one another.
+  template <int kStride, Turns kTurns, int kCount>
+  __device__ void MultiplyAll(const char* a, const char* b, uint32_t b_tile, int stride, bool half,
+                              Accumulator<NT>& acc) {
+    uint4 fa[kCount];
+    LoadA<kCount>(a, stride, half, fa);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const bool odd = kTurns != kNoTurns && (i % 2 == 1) != (kTurns == kOddFirst);
+      uint2 fb[NT];
+#pragma unroll
+      for (int j = 0; j < NT; ++j)
+        fb[j] = *reinterpret_cast<const uint2*>(b + j * b_tile + i * kStride);
+#pragma unroll
+      for (int j = 0; j < NT; ++j) Mma16(odd ? acc.odd[j] : acc.even[j], fa[i], fb[j]);
     }
   }
 
@@ -264,6 +287,34 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
       Release<kParts>();
     }
   }
+  // The same of all row tiles, by all MMA warps.
+  __device__ void MultiplyAllRows(int chunk_steps, bool half, Accumulator<NT>& acc) {
+    const int step_bytes = half ? 256 : 512, stride = kMmaWarps * step_bytes;
+    const int offset = warp * step_bytes + lane * (half ? 8 : 16);
+    const char* b = RowInXs(lane >> 2) + warp * 256;
+#pragma unroll 1
+    for (int left = p.hidden / 16; left > 0; left -= chunk_steps) {
+      const char* a = AcquireShared() + offset;
+      const char* of_chunk = b;
+      int count = OwnSteps(min(chunk_steps, left), warp);
+#pragma unroll 1
+      for (; count >= 3; count -= 3) {  // What 24 k-steps are to a warp.
+        MultiplyAll<kMmaWarps * 256, kNoTurns, 3>(a, of_chunk, p.smem.xs_row_bytes, stride, half,
+                                                  acc);
+        a += 3 * stride;
+        of_chunk += 3 * kMmaWarps * 256;
+      }
+#pragma unroll 1
+      for (; count > 0; --count) {
+        MultiplyAll<kMmaWarps * 256, kNoTurns, 1>(a, of_chunk, p.smem.xs_row_bytes, stride, half,
+                                                  acc);
+        a += stride;
+        of_chunk += kMmaWarps * 256;
+      }
+      b += chunk_steps * 256;
+      Release<kMmaWarps>();
+    }
+  }
   // Where row `row` of the batch begins in xs, for this lane.
   __device__ const char* RowInXs(int row) const {
     return smem.xs() + (row >> 3) * p.smem.xs_row_bytes + (row & 7) * 32 + (lane & 3) * 8;
@@ -312,10 +363,10 @@ __device__ void MultiplyRows(MmaGroup<NT>& c) {
       Accumulator<NT> acc;
       acc.Clear();
       const uint32_t tiles = (1u << row_tiles) - 1;
-      if (kTeams<NT> == 1 && !half) {  // Spares what is done for either.
-        c.MultiplyTile(step_bytes, chunk_steps, false, b, tiles, acc);
+      if (kTeams<NT> == 1 && !gate_up) {
+        c.MultiplyAllRows(chunk_steps, half, acc);
       } else {
-        c.MultiplyTile(step_bytes, chunk_steps, half, b, tiles, acc);
+        c.MultiplyTile(step_bytes, chunk_steps, kTeams<NT> == 2 && half, b, tiles, acc);
       }
       float sum[NT][4];
       acc.Sum(sum);

@@ -8,9 +8,11 @@ namespace baton::cuda {
 // Starts the copy of the norm's weights of this warp's k-steps to shared memory.
 template <int NT>
 __device__ __forceinline__ void CopyWeights(const MmaGroup<NT>& c, const uint16_t* weights) {
-  for (int k = c.warp * 16 + (c.lane >> 1) * (kMmaWarps * 16); k < c.p.hidden;
+  // Addresses worked out ahead of the task would fill registers.
+  const int warp = Opaque(c.warp), lane = Opaque(c.lane);
+  for (int k = warp * 16 + (lane >> 1) * (kMmaWarps * 16); k < c.p.hidden;
        k += 16 * kMmaWarps * 16) {
-    const int at = k + (c.lane & 1) * 8;
+    const int at = k + (lane & 1) * 8;
     AsyncCopy16(SmemAddress(c.smem.norm() + at), weights + at);
   }
 }
@@ -21,24 +23,22 @@ __device__ __forceinline__ float SumOfSquares(uint2 v, float mean) {
   return a * a + b * b + c * c + d * d;
 }
 
-// Adds a row's lanes and warps, in a fixed order. The sums of `of` are free again after the next
-// barrier.
+// A row's sum over lanes and warps, in a fixed order: the warp's part, [warp][8 NT],
 template <int NT>
-__device__ void SumRows(MmaGroup<NT>& c, float (&sum)[NT], int of) {
-  float* const partial = c.smem.norm_partial(of);  // [warp][8 NT]
+__device__ __forceinline__ void PutPartial(const MmaGroup<NT>& c, int of, int row_tile, float sum) {
+  sum += __shfl_xor_sync(~0u, sum, 1);
+  sum += __shfl_xor_sync(~0u, sum, 2);
+  if ((c.lane & 3) == 0)
+    c.smem.norm_partial(of)[(c.warp * NT + row_tile) * 8 + (c.lane >> 2)] = sum;
+}
+// and, past a barrier, all of it.
+template <int NT>
+__device__ __forceinline__ float RowSum(const MmaGroup<NT>& c, int of, int row_tile) {
+  const float* partial = c.smem.norm_partial(of) + row_tile * 8 + (c.lane >> 2);
+  float sum = 0.0f;
 #pragma unroll
-  for (int j = 0; j < NT; ++j) {
-    sum[j] += __shfl_xor_sync(~0u, sum[j], 1);
-    sum[j] += __shfl_xor_sync(~0u, sum[j], 2);
-    if ((c.lane & 3) == 0) partial[(c.warp * NT + j) * 8 + (c.lane >> 2)] = sum[j];
-  }
-  c.Sync();
-#pragma unroll
-  for (int j = 0; j < NT; ++j) {
-    sum[j] = 0.0f;
-#pragma unroll
-    for (int w = 0; w < kMmaWarps; ++w) sum[j] += partial[(w * NT + j) * 8 + (c.lane >> 2)];
-  }
+  for (int w = 0; w < kMmaWarps; ++w) sum += partial[w * NT * 8];
+  return sum;
 }
 
 // This lane's two packets of x of each of its `count` k-steps from `at`, at least one, kStride
@@ -174,15 +174,14 @@ __device__ __forceinline__ float FetchPackets(const MmaGroup<1>& c, const OwnPla
   return squares.Sum();
 }
 template <int NT>
-__device__ __forceinline__ void FetchRows(const MmaGroup<NT>& c, const OwnPlaces<NT>& places,
-                                          float (&sum)[NT]) {
+__device__ __forceinline__ void FetchRows(const MmaGroup<NT>& c) {
   const DecodeParams& p = c.p;
   const int steps = p.hidden / 16;
   // 16 bytes a lane, two neighbouring lanes' of one column; all copies are on their way at once.
   const int part = c.lane & 15, first_step = c.warp + (c.lane >> 4) * kMmaWarps;
   const char* x = p.x + c.task().buffer_epoch * p.x_copy_bytes + part * 16;
   const uint32_t xs = SmemAddress(c.smem.xs()) + part * 16;
-#pragma unroll
+#pragma unroll 1
   for (int j = 0; j < NT; ++j) {
     if (!c.RowActive(j * 8 + (part >> 1))) continue;
 #pragma unroll 4
@@ -191,56 +190,67 @@ __device__ __forceinline__ void FetchRows(const MmaGroup<NT>& c, const OwnPlaces
   }
   AsyncCopyWait();
   __syncwarp();
-#pragma unroll
-  for (int j = 0; j < NT; ++j) {
-    TurnSquares squares;
+}
+// A lane's sum of squares of a row in xs, of what is left without `mean`.
+template <int NT>
+__device__ __forceinline__ float SquaresInXs(const OwnPlaces<NT>& places, int row_tile,
+                                             float mean) {
+  TurnSquares squares;
 #pragma unroll 1
-    for (int first = 0; first < places.count; first += TurnSquares::kTurns) {
+  for (int first = 0; first < places.count; first += TurnSquares::kTurns) {
 #pragma unroll
-      for (int n = 0; n < TurnSquares::kTurns; ++n) {
-        if (first + n < places.count) squares.of[n] += SumOfSquares(places.Of(j, first + n), 0.0f);
-      }
+    for (int n = 0; n < TurnSquares::kTurns; ++n) {
+      if (first + n < places.count)
+        squares.of[n] += SumOfSquares(places.Of(row_tile, first + n), mean);
     }
-    sum[j] = squares.Sum();
   }
+  return squares.Sum();
 }
 
-// LayerNorm's mean and sums of squares of what is left without it.
+// LayerNorm's mean of a row.
 template <int NT>
-__device__ __forceinline__ void LayerNormSums(MmaGroup<NT>& c, const OwnPlaces<NT>& places,
-                                              float (&mean)[NT], float (&sum)[NT]) {
-#pragma unroll
+__device__ __forceinline__ float RowMean(const MmaGroup<NT>& c, int row_tile) {
+  return RowSum(c, 1, row_tile) * (1.0f / static_cast<float>(c.p.hidden));
+}
+// Its sums, with the squares of what is left without the mean.
+template <int NT>
+__device__ __forceinline__ void PutLayerNormSums(MmaGroup<NT>& c, const OwnPlaces<NT>& places) {
+#pragma unroll 1
   for (int j = 0; j < NT; ++j) {
-    mean[j] = 0.0f;
+    float sum = 0.0f;
 #pragma unroll 1
     for (int i = 0; i < places.count; ++i) {
       const uint2 v = places.Of(j, i);
-      mean[j] += LowFloat(v.x) + HighFloat(v.x) + LowFloat(v.y) + HighFloat(v.y);
+      sum += LowFloat(v.x) + HighFloat(v.x) + LowFloat(v.y) + HighFloat(v.y);
     }
+    PutPartial(c, 1, j, sum);
   }
-  SumRows(c, mean, 1);
-#pragma unroll
-  for (int j = 0; j < NT; ++j) {
-    mean[j] *= 1.0f / static_cast<float>(c.p.hidden);
-    sum[j] = 0.0f;
+  c.Sync();
 #pragma unroll 1
-    for (int i = 0; i < places.count; ++i) sum[j] += SumOfSquares(places.Of(j, i), mean[j]);
+  for (int j = 0; j < NT; ++j) {
+    const float mean = RowMean(c, j);
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int i = 0; i < places.count; ++i) sum += SumOfSquares(places.Of(j, i), mean);
+    PutPartial(c, 0, j, sum);
   }
 }
 
-// xs, normalised in place.
-template <int NT>
-__device__ __forceinline__ void ScaleRows(const MmaGroup<NT>& c, const OwnPlaces<NT>& places,
-                                          const NormRow (&norm)[NT]) {
+// xs, normalised in place. Row tile by row tile: what runs once a layer comes from L2, and the
+// fewer instructions it is, the sooner it is done.
+template <int NT, bool kLayerNorm>
+__device__ __forceinline__ void ScaleRows(const MmaGroup<NT>& c, const OwnPlaces<NT>& places) {
   const uint32_t* weight =
       reinterpret_cast<const uint32_t*>(c.smem.norm() + c.warp * 16) + (c.lane & 3);
-#pragma unroll 2
-  for (int i = 0; i < places.count; ++i) {
-    const uint32_t w0 = weight[i * 64], w1 = weight[i * 64 + 4];
-#pragma unroll
-    for (int j = 0; j < NT; ++j) {
+#pragma unroll 1
+  for (int j = 0; j < NT; ++j) {
+    const float mean_square = RowSum(c, 0, j) * (1.0f / static_cast<float>(c.p.hidden));
+    const NormRow norm{kLayerNorm ? RowMean(c, j) : 0.0f, rsqrtf(mean_square + c.p.norm_epsilon),
+                       kLayerNorm};
+#pragma unroll(kLayerNorm ? 1 : 4)
+    for (int i = 0; i < places.count; ++i) {
       uint2& v = places.Of(j, i);
-      v = norm[j].Of(v, w0, w1);
+      v = norm.Of(v, weight[i * 64], weight[i * 64 + 4]);
     }
   }
 }
@@ -248,31 +258,26 @@ __device__ __forceinline__ void ScaleRows(const MmaGroup<NT>& c, const OwnPlaces
 // x of the task's copy, normalised, into xs.
 template <int NT>
 __device__ void LoadRows(MmaGroup<NT>& c) {
-  const DecodeParams& p = c.p;
   const OwnPlaces<NT> places(c);
-  float sum[NT], mean[NT] = {};
+  float fetched = 0.0f;
   if constexpr (NT == 1) {
-    sum[0] = FetchPackets(c, places);
+    fetched = FetchPackets(c, places);
   } else {
-    FetchRows(c, places, sum);
+    FetchRows(c);
   }
-  const bool layer_norm = p.norm_is_layer_norm;
-  if (layer_norm) LayerNormSums(c, places, mean, sum);
+  if (c.p.norm_is_layer_norm) {
+    PutLayerNormSums(c, places);
+  } else {
+#pragma unroll 1
+    for (int j = 0; j < NT; ++j)
+      PutPartial(c, 0, j, NT == 1 ? fetched : SquaresInXs(places, j, 0.0f));
+  }
   AsyncCopyWait();
-  SumRows(c, sum, 0);
-  NormRow norm[NT];
-#pragma unroll
-  for (int j = 0; j < NT; ++j) {
-    norm[j].mean = mean[j];
-    norm[j].scale = rsqrtf(sum[j] * (1.0f / static_cast<float>(p.hidden)) + p.norm_epsilon);
-    norm[j].layer_norm = layer_norm;
-  }
-  if (layer_norm) {
-    ScaleRows(c, places, norm);
+  c.Sync();
+  if (c.p.norm_is_layer_norm) {
+    ScaleRows<NT, true>(c, places);
   } else {
-#pragma unroll
-    for (int j = 0; j < NT; ++j) norm[j].layer_norm = false;  // Known where it is inlined.
-    ScaleRows(c, places, norm);
+    ScaleRows<NT, false>(c, places);
   }
 }
 

@@ -61,6 +61,32 @@ struct OutputRows {
     }
     __syncwarp();
   }
+  // What MultiplyShared does, of all row tiles.
+  __device__ void MultiplyFull(const char* a, const char* b, int count, bool half, bool odd,
+                               Accumulator<NT>& acc) {
+    const int stride = kMmaWarps * (half ? 256 : 512);
+    const uint32_t b_tile = c.p.smem.xs_row_bytes;
+#pragma unroll 1
+    for (; count >= 3; count -= 3, odd = !odd) {
+      if (odd) {
+        c.template MultiplyAll<kStride, kOddFirst, 3>(a, b, b_tile, stride, half, acc);
+      } else {
+        c.template MultiplyAll<kStride, kEvenFirst, 3>(a, b, b_tile, stride, half, acc);
+      }
+      a += 3 * stride;
+      b += 3 * kStride;
+    }
+#pragma unroll 1
+    for (; count > 0; --count, odd = !odd) {
+      if (odd) {
+        c.template MultiplyAll<kStride, kOddFirst, 1>(a, b, b_tile, stride, half, acc);
+      } else {
+        c.template MultiplyAll<kStride, kEvenFirst, 1>(a, b, b_tile, stride, half, acc);
+      }
+      a += stride;
+      b += kStride;
+    }
+  }
   __device__ void RunTile(bool half) {
     const int chunk_steps = c.p.smem.chunks.q_width[half ? 0 : 1];
     const int step_bytes = half ? 256 : 512;
@@ -83,11 +109,10 @@ struct OutputRows {
 #pragma unroll 1
       while (count > 0) {
         const int run = min(count, kRoom - at % kRoom);
-        if (half) {
-          c.template MultiplyShared<kStride>(a, b, at % kRoom * kStride, run, true, row_tiles,
-                                             at & 1, acc);
+        if (row_tiles == (1u << NT) - 1) {
+          MultiplyFull(a, b[0] + at % kRoom * kStride, run, half, at & 1, acc);
         } else {
-          c.template MultiplyShared<kStride>(a, b, at % kRoom * kStride, run, false, row_tiles,
+          c.template MultiplyShared<kStride>(a, b, at % kRoom * kStride, run, half, row_tiles,
                                              at & 1, acc);
         }
         a += run * kMmaWarps * step_bytes;
