@@ -28,9 +28,10 @@ struct RingShape {
   int kv_slot_bytes = 16384;  // Keys or values of a page, of one head.
 
   // As the decode kernel has them at North Mini Code's geometry: more rows leave less of shared
-  // memory.
-  static constexpr RingShape For(int rows) {
-    if (rows == 1) return {.weight_slots = 5, .kv_slots = 3};
+  // memory, and one row that is long needs more slots for its pages.
+  static constexpr int kLongRow = 8 * 33 * 64;  // Keys: kSharedPages of each of 33 splits.
+  static constexpr RingShape For(int rows, int longest) {
+    if (rows == 1 && longest < kLongRow) return {.weight_slots = 5, .kv_slots = 3};
     if (rows <= 8) return {};
     if (rows <= 16) return {.kv_slots = 2};
     if (rows <= 24) {

@@ -32,8 +32,8 @@ struct Options {
   int weight_slots = 0, kv_slots = 0;  // 0: the kernel's.
   int check_rings = 0;
 
-  RingShape RingFor(int rows) const {
-    RingShape ring = RingShape::For(rows);
+  RingShape RingFor(const Point& point) const {
+    RingShape ring = RingShape::For(point.batch, point.context);
     if (weight_slots != 0) ring.weight_slots = weight_slots;
     ring.in_flight_chunks = std::min(ring.in_flight_chunks, ring.weight_slots);
     if (kv_slots != 0) ring.kv_slots = kv_slots;
@@ -57,7 +57,7 @@ int Run(const ModelConfig& config, const TaskGraph& graph, const Options& option
               "other");
   for (const Point& point : kPoints) {
     const StepLoad load = LoadOf(point);
-    const auto predicted = PredictStep(config, graph, load, options.RingFor(point.batch));
+    const auto predicted = PredictStep(config, graph, load, options.RingFor(point));
     if (!predicted.ok()) return Fail(predicted.status());
     const double ms = predicted->step_us * 1e-3;
     std::printf(
@@ -74,7 +74,7 @@ int Run(const ModelConfig& config, const TaskGraph& graph, const Options& option
 int CheckAllRings(const ModelConfig& config, const TaskGraph& graph, const Options& options) {
   for (const Point& point : kPoints) {
     const StepLoad load = LoadOf(point);
-    const absl::Status status = CheckRings(config, graph, load, options.RingFor(point.batch));
+    const absl::Status status = CheckRings(config, graph, load, options.RingFor(point));
     if (!status.ok()) return Fail(status);
     std::printf("batch %d, context %d, %d experts: the rings never stop\n", point.batch,
                 point.context, load.active_experts);

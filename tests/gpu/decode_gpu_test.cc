@@ -62,14 +62,9 @@ class DecodeGpuTest : public testing::Test {
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     checkpoint_ = std::move(*checkpoint);
     const auto begin = std::chrono::steady_clock::now();
-    auto weights = PackedWeights::Load(checkpoint_->config(), checkpoint_->weights(),
-                                       MultiprocessorCount(), nullptr);
-    ASSERT_TRUE(weights.ok()) << weights.status();
-    weights_ = std::move(*weights);
+    Pack(MultiprocessorCount());
     std::printf("packed North Nano in %.3f s\n",
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    graph_ =
-        std::make_unique<TaskGraph>(TaskGraph::Build(checkpoint_->config(), MultiprocessorCount()));
     layout_ = MakeModelKvLayout(checkpoint_->config(), {.element_bytes = 2, .swizzled = true},
                                 32 * kPagesPerRow, 32 * kPagesPerRow);
     ASSERT_EQ(cudaMalloc(&arena_, layout_.total_bytes()), cudaSuccess);
@@ -79,6 +74,14 @@ class DecodeGpuTest : public testing::Test {
   void TearDown() override {
     runner_.reset();
     if (arena_ != nullptr) cudaFree(arena_);
+  }
+
+  void Pack(int workers) {
+    auto weights =
+        PackedWeights::Load(checkpoint_->config(), checkpoint_->weights(), workers, nullptr);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    weights_ = std::move(*weights);
+    graph_ = std::make_unique<TaskGraph>(TaskGraph::Build(checkpoint_->config(), workers));
   }
 
   void MakeRunner(const DecodeTuning& tuning, int max_rows = 32) {
@@ -121,14 +124,15 @@ class DecodeGpuTest : public testing::Test {
   }
 
   // What each row does when row_of_slot's rows run side by side, under random delays by a seed that
-  // is not 0.
-  std::map<int, RowTrace> Traces(const std::map<int, int>& row_of_slot, uint32_t delay_seed) {
+  // is not 0. Prompts have `least` tokens or more.
+  std::map<int, RowTrace> Traces(const std::map<int, int>& row_of_slot, uint32_t delay_seed,
+                                 int least = 5) {
     constexpr int kTokens = 24;
     std::map<int, RowTrace> traces;
     runner_->tuning().delay_seed = delay_seed;
     std::map<int, std::vector<TokenId>> prompts;
     for (const auto& [slot, row] : row_of_slot) {
-      for (int i = 0; i < 5 + row * 9; ++i)
+      for (int i = 0; i < least + row * 9; ++i)
         prompts[slot].push_back((row * 131 + i * 37) % 4000 + 20);
     }
     Feed(prompts);
@@ -258,6 +262,20 @@ TEST_F(DecodeGpuTest, ARowIsBitIdenticalInAnySlotAndNumberOfRowsUnderDelays) {
       const auto alone = Traces({{slot, row}}, 7 + row);
       EXPECT_EQ(alone.at(row), together.at(row)) << "row " << row << " in slot " << slot;
     }
+  }
+}
+
+// Few workers have many pages of a row each, which both pairs of attention warps share.
+TEST_F(DecodeGpuTest, ALongRowIsBitIdenticalInAnySlotAndNumberOfRowsUnderDelays) {
+  Pack(4);
+  MakeRunner({});
+  ASSERT_NE(runner_, nullptr);
+  constexpr int kLeast = 1030;
+  const auto together = Traces({{0, 3}, {9, 2}, {20, 1}, {31, 0}}, 0, kLeast);
+  EXPECT_EQ(together, Traces({{0, 0}, {1, 1}, {2, 2}, {3, 3}}, 12345, kLeast));
+  for (int row : {0, 3}) {
+    for (int slot : {0, 12})
+      EXPECT_EQ(Traces({{slot, row}}, 7 + row, kLeast).at(row), together.at(row)) << "row " << row;
   }
 }
 

@@ -41,6 +41,8 @@ struct Case {
   std::string name;
   ModelConfig config;
   bool no_choice = false;  // Every expert is chosen, so that no token may go another way.
+  int workers = 0;         // 0: as many as the device has multiprocessors.
+  std::vector<int> lengths = {1, 2, 17, 63, 64, 65, 100, 128, 129, 140};  // Of the rows.
 };
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
@@ -80,6 +82,14 @@ Case Make(std::string name, ModelConfig config, void (*change)(ModelConfig&) = n
   return {std::move(name), std::move(config), all || dense};
 }
 
+// Few workers have many pages of a row each: more than one pair of warps attends to by itself.
+Case Long(Case one) {
+  one.config.max_positions = 2048;
+  one.workers = 4;
+  one.lengths = {600, 1025, 1090, 1300};
+  return one;
+}
+
 std::vector<Case> Cases() {
   const auto shared = [](SharedExperts how) {
     return how == SharedExperts::kSum
@@ -112,6 +122,7 @@ std::vector<Case> Cases() {
       Make("shared experts, averaged", Config("dsf", 256, 8, 2), shared(SharedExperts::kAverage)),
       Make("fewer expert rows than workers", Config("dsf", 256, 8, 2),
            [](ModelConfig& c) { c.expert_width = 64; }),
+      Long(Make("long rows on few workers", Config("dsf", 256, 8, 2))),
       Make("sparse first, own head, odd vocabulary", Config("sfs", 256, 8, 2),
            [](ModelConfig& c) { c.tied_head = false, c.vocab = 4099, c.logit_scale = 0.25f; }),
   };
@@ -162,16 +173,15 @@ std::vector<float> ReadKv(const KvLayout& layout, const std::vector<std::byte>& 
 
 class Model {
  public:
-  explicit Model(const ModelConfig& config) {
+  explicit Model(const Case& one) : workers_(one.workers) {
+    const ModelConfig& config = one.config;
     WriteSyntheticCheckpoint(directory_.path(), config, {.seed = 7});
     auto opened = Checkpoint::Open(directory_.path());
     if (!opened.ok()) std::fprintf(stderr, "%s\n", opened.status().ToString().c_str());
     BATON_CHECK(opened.ok());
     checkpoint_ = std::move(*opened);
     std::mt19937 random(5);
-    const std::vector<int> lengths =
-        SlowDevice() ? std::vector<int>{1, 3, 66}
-                     : std::vector<int>{1, 2, 17, 63, 64, 65, 100, 128, 129, 140};
+    const std::vector<int> lengths = SlowDevice() ? std::vector<int>{1, 3, 66} : one.lengths;
     for (int length : lengths) {
       std::vector<TokenId> prompt(length);
       for (TokenId& token : prompt) token = static_cast<TokenId>(random() % config.vocab);
@@ -209,6 +219,7 @@ class Model {
   TemporaryDirectory directory_;
   std::unique_ptr<Checkpoint> checkpoint_;
   std::vector<std::vector<TokenId>> prompts_;
+  const int workers_;
 };
 
 void Model::Read(const KvLayout& layout, const std::vector<std::byte>& arena, int ring,
@@ -227,7 +238,7 @@ void Model::Read(const KvLayout& layout, const std::vector<std::byte>& arena, in
 Rows Model::OnCpu(CpuMode mode) const {
   auto backend = CpuBackend::Make(*checkpoint_, {.mode = mode});
   BATON_CHECK(backend.ok());
-  auto prefill = (*backend)->MakePrefillRunner({.max_chunk_tokens = 512});
+  auto prefill = (*backend)->MakePrefillRunner({.max_chunk_tokens = 2048});
   BATON_CHECK(prefill.ok());
   const KvLayout layout = (*backend)->MakeKvLayout(rows() * pages(), rows() * pages());
   std::vector<std::byte> arena(layout.total_bytes());
@@ -249,8 +260,8 @@ Rows Model::OnCpu(CpuMode mode) const {
 
 // Every prompt token by token, all rows beside each other.
 absl::StatusOr<Rows> Model::OnGpu() const {
-  int workers = 0;
-  cudaDeviceGetAttribute(&workers, cudaDevAttrMultiProcessorCount, 0);
+  int workers = workers_;
+  if (workers == 0) cudaDeviceGetAttribute(&workers, cudaDevAttrMultiProcessorCount, 0);
   BATON_ASSIGN_OR_RETURN(const auto weights,
                          PackedWeights::Load(config(), checkpoint_->weights(), workers, nullptr));
   const TaskGraph graph = TaskGraph::Build(config(), workers);
@@ -320,7 +331,7 @@ class DecodeParityTest : public testing::TestWithParam<Case> {};
 
 TEST_P(DecodeParityTest, MatchesTheCpuBufferByBuffer) {
   if (!HasDevice()) GTEST_SKIP() << "no CUDA device";
-  const Model model(GetParam().config);
+  const Model model(GetParam());
   const auto gpu = model.OnGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();
   const Rows exact = model.OnCpu(CpuMode::kFloat32), bf16 = model.OnCpu(CpuMode::kBfloat16);

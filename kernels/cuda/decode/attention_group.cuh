@@ -1,6 +1,7 @@
 // Attention, by warps of its own, beside the experts' stream. Each worker has at most one (kv head,
 // split) of a row: an item, the work of a pair of warps. Items go to the pairs in turn, so that
-// those of several rows are computed side by side and nothing is ever waited for but pages.
+// those of several rows are computed side by side and nothing is ever waited for but pages. An item
+// of many pages (kSharedPages) is the work of both pairs, which take its pages by turns.
 //
 // Page by page: its keys, then its values. Scores and outputs are computed transposed, so that the
 // matrix instruction's 16 rows are all used: S^T [keys, heads] = K Q^T, then, with the softmax
@@ -118,6 +119,23 @@ __device__ __forceinline__ void ScoreKeys(const uint32_t (&q)[kHeadSteps][2], ui
   }
 }
 
+// What adding two softmax-weighted sums multiplies them by.
+struct MergeFactors {
+  float kept, added;
+  // Fused by hand: every MergePart must round alike, whatever the compiler makes of it.
+  __device__ float Apply(float to, float other) const {
+    return __fmaf_rn(to, kept, __fmul_rn(other, added));
+  }
+  __device__ float4 Apply(float4 to, float4 other) const {
+    return make_float4(Apply(to.x, other.x), Apply(to.y, other.y), Apply(to.z, other.z),
+                       Apply(to.w, other.w));
+  }
+  // Those of another lane.
+  __device__ MergeFactors Of(int lane) const {
+    return {__shfl_sync(~0u, kept, lane), __shfl_sync(~0u, added, lane)};
+  }
+};
+
 // A row's softmax so far, of heads 2t and 2t + 1, over the keys of this lane, and their outputs:
 // o[d] = dims 16 d + lane / 4 (0, 1) and those 8 later (2, 3).
 struct RunningAttention {
@@ -175,6 +193,36 @@ struct RunningAttention {
       }
     }
   }
+  // To shared memory, [kFloats][32 lanes],
+  static constexpr int kFloats = 4 + 4 * kDimTiles;
+  __device__ void Store(float* to, int lane) const {
+    to += lane;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      to[h * 32] = peak[h];
+      to[(2 + h) * 32] = sum[h];
+    }
+#pragma unroll
+    for (int d = 0; d < kDimTiles; ++d)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) to[(4 + 4 * d + i) * 32] = o[d][i];
+  }
+  // and from there, of other keys of the same row and head: adds them up.
+  __device__ void Add(const float* other, int lane) {
+    other += lane;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float both = fmaxf(peak[h], other[h * 32]);
+      const MergeFactors factors{Exp2(peak[h] - both), Exp2(other[h * 32] - both)};
+      peak[h] = both;
+      sum[h] = factors.Apply(sum[h], other[(2 + h) * 32]);
+#pragma unroll
+      for (int d = 0; d < kDimTiles; ++d) {
+        o[d][h] = factors.Apply(o[d][h], other[(4 + 4 * d + h) * 32]);
+        o[d][2 + h] = factors.Apply(o[d][2 + h], other[(4 + 4 * d + 2 + h) * 32]);
+      }
+    }
+  }
 };
 
 // Values that no live key has may be anything, NaN too, and NaN times a probability of zero is NaN.
@@ -188,6 +236,42 @@ __device__ __forceinline__ void ClearDeadValues(char* tile, int page, LiveKeys l
   __syncwarp();
 }
 
+// Items go to pairs in turn, the first to this: routing's list is made by warp 0.
+inline constexpr int kFirstPair = 1;
+__device__ __forceinline__ bool InFirstPair(const AttentionGroup& c) {
+  return c.warp / kPairWarps == kFirstPair;
+}
+// Whether a page of a shared item is this pair's: every other one, the last one the other pair's.
+__device__ __forceinline__ bool IsOwn(const AttentionGroup& c, const AttentionItem& item,
+                                      int page) {
+  return ((item.end - 1 - page) % kPairs != 0) == InFirstPair(c);
+}
+
+// Of a shared item: what the other pair has made goes to the first one, through the slot of the
+// item's last values, which that pair releases in its stead. False: the other pair's warp, which is
+// done then.
+__device__ __forceinline__ bool JoinPairs(const AttentionGroup& c, const PageRing& ring,
+                                          RunningAttention& running) {
+  const int lane = Opaque(c.lane), half = Opaque(c.warp) % kPairWarps;
+  if (!InFirstPair(c)) {
+    float* to = reinterpret_cast<float*>(c.smem.page_slot(ring.At().next.slot));
+    NamedBarrier(2 + kRoles, kPairWarps * 32);  // Both warps have read the slot.
+    running.Store(to + half * (RunningAttention::kFloats * 32), lane);
+    ProxyFence();  // The slot's next copy comes after these stores.
+    c.Sync();
+    ring.Skip(1);
+    return false;
+  }
+  c.Sync();
+  RingPlace last = ring.At().next;
+  last.Retreat(c.p.smem.page_slot_count);
+  const float* from = reinterpret_cast<const float*>(c.smem.page_slot(last.slot));
+  running.Add(from + half * (RunningAttention::kFloats * 32), lane);
+  __syncwarp();
+  if (lane == 0) BarrierArrive(SmemAddress(&c.misc.rings[kPageRing].empty[last.slot]));
+  return true;
+}
+
 __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ring, int row,
                                            const AttentionItem& item) {
   const DecodeParams& p = c.p;
@@ -196,8 +280,13 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
   LoadQueries(c, row, item.head, q);
   c.Trace(1);
   RunningAttention running;
+  const bool shared = IsShared(item);
 #pragma unroll 1
   for (int page = item.begin; page < item.end; ++page) {
+    if (shared && !IsOwn(c, item, page)) {
+      ring.Skip(2);
+      continue;
+    }
     float s[kKeyTiles][4];
     uint32_t weights[kKeyTiles][2];
     ScoreKeys(q, SmemAddress(ring.Acquire()), c.lane, s);
@@ -207,8 +296,10 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
     char* values = ring.Acquire();
     if (!live.HasAll(page)) ClearDeadValues(values, page, live, c.lane);
     running.AddValues(SmemAddress(values) + half * (kTokenBytes / kPairWarps), c.lane, weights);
+    if (shared && page + 1 == item.end) break;  // The slot is still of use.
     ring.Release();
   }
+  if (shared && !JoinPairs(c, ring, running)) return;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
 #pragma unroll
@@ -232,11 +323,6 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
   }
 }
 
-// Items go to pairs in turn, the first to this: routing's list is made by warp 0.
-inline constexpr int kFirstPair = 1;
-__device__ __forceinline__ bool InFirstPair(const AttentionGroup& c) {
-  return c.warp / kPairWarps == kFirstPair;
-}
 // Whether the other pair has nothing to attend to.
 __device__ __forceinline__ bool OnePairAttends(const AttentionGroup& c) {
   return __popc(c.misc.item_rows[c.layer().sliding]) <= 1;
@@ -258,32 +344,16 @@ __device__ __forceinline__ void RunAttention(const AttentionGroup& c, PageRing& 
   for (uint32_t rows = c.misc.item_rows[kind]; rows != 0; rows &= rows - 1) {
     const int row = __ffs(rows) - 1;
     const AttentionItem& item = c.misc.items[kind][row];
-    if (turn == c.warp / kPairWarps) {
+    const bool shared = IsShared(item);
+    if (shared || turn == c.warp / kPairWarps) {
       AttendItem(c, ring, row, item);
     } else {
       ring.Skip(2 * (item.end - item.begin));
     }
-    turn = (turn + 1) % kPairs;
+    turn = (turn + !shared) % kPairs;
   }
   SignalItems(c);
 }
-
-// What adding two softmax-weighted sums multiplies them by.
-struct MergeFactors {
-  float kept, added;
-  // Fused by hand: every MergePart must round alike, whatever the compiler makes of it.
-  __device__ float Apply(float to, float other) const {
-    return __fmaf_rn(to, kept, __fmul_rn(other, added));
-  }
-  __device__ float4 Apply(float4 to, float4 other) const {
-    return make_float4(Apply(to.x, other.x), Apply(to.y, other.y), Apply(to.z, other.z),
-                       Apply(to.w, other.w));
-  }
-  // Those of another lane.
-  __device__ MergeFactors Of(int lane) const {
-    return {__shfl_sync(~0u, kept, lane), __shfl_sync(~0u, added, lane)};
-  }
-};
 
 // The softmax over what was added up.
 struct MergedSoftmax {

@@ -167,6 +167,7 @@ absl::Status CudaDecodeRunner::ApplyInput(const StepInput& input) {
     BATON_RETURN_IF_ERROR(ApplyJoin(join, update_count++));
     in_use_[join.slot] = true;
     row_ids_[join.slot] = join.row_id;
+    positions_[join.slot] = join.position;
   }
   if (update_count == 0) return absl::OkStatus();
   ApplyUpdates<<<1, 32, 0, stream_>>>(params_.rows, updates, update_count);
@@ -186,7 +187,7 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
   DecodeParams& p = params_;
   p.row_limit = std::max(limit, 1);
   p.row_tiles = (p.row_limit + 7) / 8;
-  p.smem = plans_[PlanOf(p.row_limit)];
+  p.smem = plans_[PlanOfStep()];
   p.step = static_cast<uint32_t>(submitted_ + 1 - step_base_);
   p.results = results_ + entry * kMaxRows;
   p.in_flight_chunks =
@@ -200,8 +201,15 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
   BATON_RETURN_IF_CUDA_ERROR(cudaEventRecord(begin_[entry], stream_));
   BATON_RETURN_IF_CUDA_ERROR(LaunchDecodeStep(p, stream_));
   BATON_RETURN_IF_CUDA_ERROR(cudaEventRecord(end_[entry], stream_));
+  for (int slot = 0; slot < max_rows_; ++slot) positions_[slot] += in_use_[slot];
   ++submitted_;
   return absl::OkStatus();
+}
+
+// One long row reads more of its pages than of the weights: it has the slots of several rows.
+int CudaDecodeRunner::PlanOfStep() const {
+  const bool is_long = positions_[0] >= kSharedPages * params_.max_splits * kPageTokens;
+  return params_.row_limit == 1 && is_long ? PlanOf(2) : PlanOf(params_.row_limit);
 }
 
 absl::Status CudaDecodeRunner::TakeError(uint64_t step) {

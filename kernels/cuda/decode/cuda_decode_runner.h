@@ -94,12 +94,14 @@ class CudaDecodeRunner : public DecodeRunner {
   DecodeParams params_{};
   // Of shared memory, for one row and for each number of row tiles.
   static int PlanOf(int rows) { return rows == 1 ? 0 : (rows + 7) / 8; }
+  int PlanOfStep() const;
   SmemPlan plans_[5]{};
   uint64_t submitted_ = 0, awaited_ = 0;
   bool hung_ = false;         // The device did not end a step: nothing may wait for it any more.
   uint64_t step_base_ = 0;    // Steps before the last Reset: the device counts from its own zero.
   std::vector<bool> in_use_;  // Slots as of the last submitted step, as far as the host knows.
   std::vector<uint64_t> row_ids_;
+  std::vector<int> positions_;  // Of the slots' rows, the same.
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_[kRing] = {}, end_[kRing] = {};
   std::vector<void*> device_memory_;

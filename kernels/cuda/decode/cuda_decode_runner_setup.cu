@@ -38,6 +38,7 @@ absl::Status CudaDecodeRunner::Allocate(const PackedWeights& weights, const Task
   max_rows_ = options_.max_rows;
   in_use_.assign(max_rows_, false);
   row_ids_.assign(max_rows_, 0);
+  positions_.assign(max_rows_, 0);
   const int context =
       options_.max_context_tokens > 0 ? options_.max_context_tokens : config_.max_positions;
   max_pages_ = static_cast<int>(FullPagesFor(context));
@@ -242,7 +243,9 @@ absl::Status CudaDecodeRunner::UploadTasks(const TaskGraph& graph) {
       task.index = i;
       for (int list = 0; list < kTaskLists; ++list) {
         const int at = list * workers + w;
-        if (InList(task.op, list)) flat[at * stride + counts[at]++] = task;
+        if (!InList(task.op, list)) continue;
+        task.role_index = counts[at]++;
+        flat[at * stride + task.role_index] = task;
       }
     }
   }

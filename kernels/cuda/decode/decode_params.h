@@ -147,6 +147,10 @@ struct HeadPartial {
   float pad[3];
 };
 
+// A worker's part of a row's pages that has so many or more is the work of both pairs of attention
+// warps, which take its pages by turns: whether it is depends on the row alone.
+inline constexpr int kSharedPages = 8;
+
 // K-steps a chunk, by width and bytes a k-step: worked out once on the host, used alike by the
 // loader and consumers.
 struct ChunkTable {

@@ -111,6 +111,10 @@ struct AttentionItem {
   int low;
 };
 
+__device__ __forceinline__ bool IsShared(const AttentionItem& item) {
+  return item.end - item.begin >= kSharedPages;
+}
+
 // Where an attention warp is in the pages' ring.
 struct PageCursor {
   RingPlace next;
@@ -134,7 +138,7 @@ struct alignas(16) OperandBlock {
 // What the warps of a worker share besides ring and buffers: plans, barriers, rows, routing.
 struct ControlSmem {
   LayerDevice layer[kRoles][2];  // Of even and odd layers: each role's copy of its current one.
-  Task task[kWarps][2];          // Each warp's current task and the one after.
+  Task task[kWarps], next_task[kWarps];  // Each warp's current task and the one after.
   WaitContext at[kRoles];
   Blocked blocked[kRoles];
   uint32_t finished[kRoles];  // Not 0: the role is at its list's end.

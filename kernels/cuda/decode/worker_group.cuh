@@ -18,8 +18,7 @@ struct WorkerGroup {
   ControlSmem& misc;
   const int worker;
   int tid, warp, lane;  // tid and warp within the group.
-  int task_index = -1;
-  int entered = -1;  // Layer whose constants this role has in shared memory.
+  int entered = -1;     // Layer whose constants this role has in shared memory.
 
   __device__ WorkerGroup(const Smem& s, int w, int t)
       : p(s.p), smem(s), misc(s.misc()), worker(w), tid(t), warp(t >> 5), lane(t & 31) {
@@ -27,10 +26,8 @@ struct WorkerGroup {
   }
   // The current task. It lies in shared memory: what a warp rarely needs it does not keep in
   // registers, since spilled ones come from L2, as every fence empties L1.
-  __device__ const Task& task() const { return TaskPlace(task_index); }
-  __device__ Task& TaskPlace(int index) const {
-    return misc.task[FirstWarp(kRole) + Opaque(warp)][index & 1];
-  }
+  __device__ Task& task() const { return misc.task[FirstWarp(kRole) + Opaque(warp)]; }
+  __device__ Task& NextTask() const { return misc.next_task[FirstWarp(kRole) + Opaque(warp)]; }
 
   __device__ void Wait(const uint64_t& barrier, uint32_t parity, WaitKind kind) const {
     WaitBarrier(misc, kRole, SmemAddress(&barrier), parity, kind);
@@ -56,44 +53,45 @@ struct WorkerGroup {
   __device__ void FetchTask(int index) const {
     const Task* list = p.tasks + (ListOf(kRole) * p.worker_count + worker) * p.task_stride;
     if (lane < int(sizeof(Task) / 16)) {
-      AsyncCopy16(SmemAddress(&TaskPlace(index)) + lane * 16,
+      AsyncCopy16(SmemAddress(&NextTask()) + lane * 16,
                   reinterpret_cast<const char*>(list + index) + lane * 16);
     }
   }
   // Makes the role's next task the current one; false at the end of its list.
   __device__ bool Next() {
     // Addresses of all ops' data, worked out before the loop, would fill the registers.
-    if (kRole == kAttentionRole || kRole == kEpilogueRole) {
+    if (kRole == kMmaRole || kRole == kAttentionRole || kRole == kEpilogueRole) {
       tid = Opaque(tid);
       warp = Opaque(warp);
       lane = Opaque(lane);
     }
-    ++task_index;
     AsyncCopyWait();
     __syncwarp();
+    if (lane < int(sizeof(Task) / 16))
+      reinterpret_cast<uint4*>(&task())[lane] = reinterpret_cast<const uint4*>(&NextTask())[lane];
+    __syncwarp();
     if (task().op == kEndOfList) return false;
-    FetchTask(task_index + 1);
     if (tid == 0)
       misc.at[kRole] = {uint32_t(worker), task().index, uint32_t(task().op), task().layer};
     const int l = min(int(task().layer), p.layer_count - 1);
     if (l != entered) {
       if (l != entered + 1 || entered < 0) {  // Not copied ahead; its place may be in use.
-        AsyncCopyWait();
         Sync();
         PrefetchLayer(l);
+        AsyncCopyWait();
       }
-      AsyncCopyWait();
-      Sync();  // The copy is complete, and nobody is at layer l - 1 any more.
+      Sync();  // All copies are complete, and nobody is at layer l - 1 any more.
       entered = l;
       PrefetchLayer(l + 1);
     }
+    FetchTask(task().role_index + 1);
     if (p.delay_seed != 0 && tid == 0) InjectDelay(0);
     return true;
   }
   // Tests: by one thread, now and then a delay of up to 20 us, by a hash of where it is.
   __device__ void InjectDelay(int place) const {
-    const uint32_t hash =
-        HashMix(p.delay_seed + p.step + place * 7919, (worker * 8 + kRole) * 4096 + task_index);
+    const uint32_t hash = HashMix(p.delay_seed + p.step + place * 7919,
+                                  (worker * 8 + kRole) * 4096 + task().role_index);
     if ((hash & 15) != 0) return;
     const uint64_t until = GlobalTimerNs() + (hash >> 8) % 20000;
     while (GlobalTimerNs() < until) {

@@ -60,7 +60,7 @@ TEST(RingRules, AcceptsNorthMiniCodeAtEveryBatchSize) {
   for (int rows : {1, 8, 16, 24, 32}) {
     const StepLoad load{.contexts = std::vector<int>(rows, 8192),
                         .active_experts = ExpectedDistinctExperts(rows, 8, 128)};
-    const auto status = CheckRings(config, graph, load, RingShape::For(rows));
+    const auto status = CheckRings(config, graph, load, RingShape::For(rows, 8192));
     EXPECT_TRUE(status.ok()) << rows << " rows: " << status;
   }
 }

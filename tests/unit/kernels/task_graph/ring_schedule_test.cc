@@ -37,7 +37,7 @@ TEST(RingSchedule, KeepsTaskOrderAndFitsTheSlots) {
   const ModelConfig config = NorthMiniCodeGeometry();
   const TaskGraph graph = TaskGraph::Build(config, 132);
   for (int rows : {8, 16, 24, 32}) {
-    const RingShape ring = RingShape::For(rows);
+    const RingShape ring = RingShape::For(rows, 8192);
     const RingSchedule schedule = RingSchedule::Of(config, graph, 7, {.active_experts = 52}, ring);
     const auto check = [&](const std::vector<RingChunk>& chunks, int slot_bytes, bool attention) {
       ASSERT_FALSE(chunks.empty());

@@ -8,7 +8,7 @@
 namespace baton {
 namespace {
 
-constexpr RingShape kRings = RingShape::For(8);
+constexpr RingShape kRings = RingShape::For(8, 8192);
 
 constexpr int kLayers = 9;  // Enough to see; the others repeat them.
 
