@@ -55,8 +55,9 @@ class WorkerContext {
   const float* Cosines(int row);
   const float* Sines(int row);
 
-  // This worker's attention output of the layer in work: [rows, owned hidden columns].
-  std::vector<float>& attention_output() { return attention_output_; }
+  // What OutputProj or Down, whichever came first in the layer in work, has made for the other to
+  // add: [rows, owned hidden columns].
+  std::vector<float>& kept_output() { return kept_output_; }
   // Pools for the op that runs: contents last until the next op.
   std::vector<float>& scratch(int index) { return scratch_[index]; }
   std::vector<const float*>& inputs() { return inputs_; }
@@ -80,7 +81,7 @@ class WorkerContext {
   std::vector<const float*> normed_rows_;
   std::vector<ActiveExpert> active_;
   std::vector<float> rotations_;  // [rows][cosines | sines]
-  std::vector<float> attention_output_;
+  std::vector<float> kept_output_;
   std::vector<float> scratch_[4];
   std::vector<const float*> inputs_;
   std::vector<float*> outputs_;

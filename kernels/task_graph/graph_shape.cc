@@ -15,9 +15,11 @@ GraphShape GraphShape::Of(const ModelConfig& config) {
   shape.vocab_units = UnitsFor(shape.vocab);
   for (const LayerConfig& layer : config.layers) {
     if (layer.dense) {
-      shape.layers.push_back({.always_rows = static_cast<uint32_t>(layer.ffn_width)});
+      shape.layers.push_back(
+          {.sliding = layer.sliding, .always_rows = static_cast<uint32_t>(layer.ffn_width)});
     } else {
       shape.layers.push_back({.sparse = true,
+                              .sliding = layer.sliding,
                               .router_units = UnitsFor(config.expert_count),
                               .expert_rows = static_cast<uint32_t>(layer.ffn_width),
                               .always_rows = static_cast<uint32_t>(config.shared_width),

@@ -37,6 +37,7 @@ constexpr int ExpertPartBegin(int count, int part) {
 
 struct LayerShape {
   bool sparse = false;
+  bool sliding = false;       // Sees a window of keys.
   uint32_t router_units = 0;  // 0 in a dense layer.
   uint32_t expert_rows = 0;   // Rows of one routed expert's gate; 0 in a dense layer.
   uint32_t always_rows = 0;   // Of the dense network or the shared expert; 0 if there is none.
@@ -59,7 +60,7 @@ struct GraphShape {
   int layer_count() const { return static_cast<int>(layers.size()); }
 };
 
-// Which counter an op of a layer signals. The last layer's Down signals x of layer `layer_count`.
+// Which counter an op of a layer signals. The last layer signals x of layer `layer_count`.
 enum class CounterKind : uint8_t { kX, kRouter, kQkv, kPartial, kMerged, kHidden, kHead, kStep };
 inline constexpr int kCountersPerLayer = 6;
 

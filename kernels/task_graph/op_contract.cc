@@ -55,10 +55,19 @@ OpContract GateUpContract(const GraphShape& shape, const Task& task, bool signal
   return writer.Writes(Buffer::kHidden).Take();
 }
 
-OpContract DownContract(const GraphShape& shape, const Task& task) {
+// OutputProj and Down: the earlier one keeps its part, the later one adds both to x.
+OpContract HiddenContract(const GraphShape& shape, const Task& task) {
+  const LayerShape& layer = shape.layers[task.layer];
+  const bool down = task.op == OpKind::kDown;
   ContractWriter writer(shape, task);
-  writer.Waits(CounterKind::kHidden).Reads(Buffer::kHidden).Reads(Buffer::kKept).Reads(Buffer::kX);
-  if (shape.layers[task.layer].sparse) writer.Reads(Buffer::kRouterLogits);
+  if (down) {
+    writer.Waits(CounterKind::kHidden).Reads(Buffer::kHidden);
+    if (layer.sparse) writer.Reads(Buffer::kRouterLogits);
+  } else {
+    writer.Waits(CounterKind::kMerged).Reads(Buffer::kMerged);
+  }
+  if (down != layer.sliding) return writer.Writes(Buffer::kKept).Take();
+  writer.Reads(Buffer::kKept).Reads(Buffer::kX);
   return writer.WritesNextX().Signals(CounterKind::kX, task.layer + 1).Take();
 }
 
@@ -97,9 +106,8 @@ OpContract ContractOf(const GraphShape& shape, const Task& task, bool signals_hi
           .Signals(CounterKind::kMerged)
           .Take();
     case OpKind::kOutputProj:
-      return writer.Waits(CounterKind::kMerged).Reads(Buffer::kMerged).Writes(Buffer::kKept).Take();
     case OpKind::kDown:
-      return DownContract(shape, task);
+      return HiddenContract(shape, task);
     case OpKind::kLmHead:
       return writer.Waits(CounterKind::kX)
           .Reads(Buffer::kX)

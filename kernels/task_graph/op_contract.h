@@ -20,7 +20,7 @@ enum class Buffer : uint8_t {
   kQkv,         // q, new keys, new values, and the pages.
   kPartial,     // Attention's splits.
   kMerged,      // Attention's output.
-  kKept,        // A worker's own part of o_proj's output.
+  kKept,        // A worker's own part of o_proj's output or down's, whichever comes first.
   kHead,        // Candidates and log-sum-exp.
   kRowState,    // Token and position of each row; what the next step begins with.
   kChoices,     // Each row's experts, where one GPU worker selects them for all.

@@ -23,10 +23,13 @@
 //                   on the row's own length only. Waits qkv; signals partial.
 //   AttentionMerge  (row, query head): merges splits in split order and the step's own new key.
 //                   Waits partial; signals merged.
-//   OutputProj      Owned rows of o_proj, kept locally. Waits merged.
+//   OutputProj      Owned rows of o_proj. Waits merged.
 //   Down            Owned rows of down for each active expert in ascending id, score applied in
-//                   fp32, plus the kept attention part: x += attn, then x += ffn (two roundings).
-//                   Waits hidden; signals x of the next layer.
+//                   fp32. Waits hidden.
+//                   Of these two what is there first comes first: OutputProj in layers that see a
+//                   window of keys, Down in those that see all. It keeps its part locally; the
+//                   later one adds both: x += attn, then x += ffn (two roundings), and signals x
+//                   of the next layer.
 //   LmHead          Final norm and owned vocabulary rows; running maximum of logit or of logit / T
 //                   + Gumbel, and log-sum-exp. Waits x; signals head.
 //   Sample          (row): merges the workers' maxima in worker order, applies stop ids and limits,

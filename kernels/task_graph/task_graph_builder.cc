@@ -103,10 +103,22 @@ void TaskGraphBuilder::AddLayer(int layer) {
     add(OpKind::kAttentionMerge, {}, {WaitOn(CounterKind::kPartial, layer)},
         Signal(CounterKind::kMerged, layer));
     if (shape.sparse) AddGateUp(worker, layer, kLastExperts);
-    if (!hidden.empty()) {
-      add(OpKind::kOutputProj, hidden, {WaitOn(CounterKind::kMerged, layer)}, kNoCounter);
-      add(OpKind::kDown, hidden, {WaitOn(CounterKind::kHidden, layer)},
-          Signal(CounterKind::kX, layer + 1));
+    if (hidden.empty()) continue;
+    // What is there first is multiplied first: keys of a window are attended to before the experts
+    // are through, all keys after.
+    const auto output = [&](uint16_t signal) {
+      add(OpKind::kOutputProj, hidden, {WaitOn(CounterKind::kMerged, layer)}, signal);
+    };
+    const auto down = [&](uint16_t signal) {
+      add(OpKind::kDown, hidden, {WaitOn(CounterKind::kHidden, layer)}, signal);
+    };
+    const uint16_t x = Signal(CounterKind::kX, layer + 1);
+    if (shape.sliding) {
+      output(kNoCounter);
+      down(x);
+    } else {
+      down(kNoCounter);
+      output(x);
     }
   }
 }

@@ -88,7 +88,8 @@ class RoleSplitter {
 
 // The role that reads `buffer` for a product.
 Role ReaderOf(OpKind op, Buffer buffer) {
-  const bool finish = buffer == Buffer::kKept || (op == OpKind::kDown && buffer == Buffer::kX);
+  const bool adds = op == OpKind::kOutputProj || op == OpKind::kDown;
+  const bool finish = buffer == Buffer::kKept || (adds && buffer == Buffer::kX);
   return finish ? Role::kFinish : Role::kMultiply;
 }
 

@@ -62,26 +62,16 @@ void AddAlwaysActive(WorkerContext& context, const Task& task, OwnedRows owned, 
 }  // namespace
 
 void RunDown(WorkerContext& context, const Task& task) {
-  const CpuModel& model = context.model();
   const LayerConfig& layer = context.config().layers[task.layer];
   const OwnedRows owned = RowsOf(task, context.config().hidden, kUnitRows);
   const size_t count = owned.size();
-  std::vector<float>& sums = context.scratch(0);
+  std::vector<float>& sums = AddsToX(task) ? context.scratch(0) : context.kept_output();
   sums.assign(context.row_count() * count, 0.0f);
   if (!layer.dense) AddRouted(context, task, owned, sums.data());
   if (layer.dense || context.config().shared != SharedExperts::kNone) {
     AddAlwaysActive(context, task, owned, sums.data());
   }
-  const int next_copy = (task.buffer_epoch + 1) % kBufferCopies;
-  for (int row = 0; row < context.row_count(); ++row) {
-    const float* x = context.buffers().x(task.buffer_epoch, row) + owned.first;
-    float* next = context.buffers().x(next_copy, row) + owned.first;
-    const float* attention = &context.attention_output()[row * count];
-    const float* ffn = &sums[row * count];
-    for (size_t i = 0; i < count; ++i) {
-      next[i] = model.Round(model.Round(x[i] + model.Round(attention[i])) + model.Round(ffn[i]));
-    }
-  }
+  if (AddsToX(task)) AddToX(context, task, context.kept_output(), sums);
 }
 
 }  // namespace baton

@@ -3,6 +3,8 @@
 // what it writes counts as published once it returns.
 #pragma once
 
+#include <vector>
+
 #include "kernels/cpu/worker_context.h"
 #include "kernels/task_graph/op_table.h"
 #include "kernels/task_graph/task.h"
@@ -35,5 +37,10 @@ inline OwnedRows RowsOf(const Task& task, int64_t row_count, int unit_rows) {
   const int64_t last = int64_t{task.end} * unit_rows;
   return {int64_t{task.begin} * unit_rows, last < row_count ? last : row_count};
 }
+
+// What ends a layer: x of the next one = x + attention + ffn, for the owned columns of all rows,
+// [rows, owned] each.
+void AddToX(WorkerContext& context, const Task& task, const std::vector<float>& attention,
+            const std::vector<float>& ffn);
 
 }  // namespace baton

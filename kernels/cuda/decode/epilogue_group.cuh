@@ -217,15 +217,15 @@ __device__ void FinishRows(EpilogueGroup<NT>& c) {
   }
 }
 
-// OutputProj: the owned rows of the attention output projection, kept in shared memory until Down
-// adds them. Down: x += attention, x += ffn.
+// OutputProj and Down: the earlier one's owned rows are kept in shared memory until the later one
+// adds both: x += attention, x += ffn.
 template <int NT>
 __device__ void FinishHidden(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
-  const bool down = c.task().op == OpKind::kDown;
+  const bool down = c.task().op == OpKind::kDown, adds = AddsToX(c.task());
   const int tile_count = (c.task().end - c.task().begin + 1) / 2;
   uint16_t* kept_x = c.smem.keep();
-  uint16_t* kept_attention = kept_x + tile_count * 16 * 8 * NT;
+  uint16_t* kept_part = kept_x + tile_count * 16 * 8 * NT;
   const int copy = (c.task().buffer_epoch + 1) % kBufferCopies;
 #pragma unroll 1
   for (uint32_t unit = c.task().begin; unit < c.task().end; unit += 2) {
@@ -235,22 +235,23 @@ __device__ void FinishHidden(EpilogueGroup<NT>& c) {
     for (int j = 0; j < NT; ++j) {
       const int column = c.Column(j), at = row * 8 * NT + column;
       const float out = c.TakeSharedTile();
+      const float part = RoundBf16(down ? out * c.layer().ffn_scale : out);
       float value = 0.0f;
-      if (live && down) {
-        value =
-            RoundBf16(RoundBf16(Bf16BitsToFloat(kept_x[at]) + Bf16BitsToFloat(kept_attention[at])) +
-                      RoundBf16(out * c.layer().ffn_scale));
+      if (live && adds) {
+        const float kept = Bf16BitsToFloat(kept_part[at]);
+        value = RoundBf16(RoundBf16(Bf16BitsToFloat(kept_x[at]) + (down ? kept : part)) +
+                          (down ? part : kept));
         kept_x[at] = FloatToBf16Bits(value);
       } else if (live) {
-        kept_attention[at] = FloatToBf16Bits(out);
+        kept_part[at] = FloatToBf16Bits(part);
       }
       const float partner = __shfl_xor_sync(~0u, value, 16);
-      if (live && down && !(row & 1)) {
+      if (live && adds && !(row & 1)) {
         c.WriteX(copy, column, unit * 8 + row, PackBf16(value, partner), c.task().layer + 1);
       }
     }
     kept_x += 16 * 8 * NT;
-    kept_attention += 16 * 8 * NT;
+    kept_part += 16 * 8 * NT;
   }
 }
 

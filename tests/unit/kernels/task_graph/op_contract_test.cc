@@ -19,6 +19,21 @@ TEST(OpContract, DownReadsOneCopyOfXAndWritesTheNext) {
   for (const BufferAccess& read : contract.reads) EXPECT_EQ(read.version, 5);
 }
 
+TEST(OpContract, TheLaterOfOutputProjAndDownWritesX) {
+  const GraphShape shape = GraphShape::Of(GraphConfig(6, 1, SharedExperts::kNone));
+  for (const uint16_t layer : {4, 5}) {  // The first sees all keys, the second a window.
+    for (const OpKind op : {OpKind::kOutputProj, OpKind::kDown}) {
+      const Task task{
+          .op = op, .layer = layer, .buffer_epoch = static_cast<uint16_t>(layer % kBufferCopies)};
+      const bool later = (op == OpKind::kDown) == (layer == 5);
+      const OpContract contract = ContractOf(shape, task, false);
+      ASSERT_EQ(contract.writes.size(), 1u);
+      EXPECT_EQ(contract.writes[0].buffer, later ? Buffer::kX : Buffer::kKept);
+      EXPECT_EQ(contract.signal.has_value(), later);
+    }
+  }
+}
+
 TEST(OpContract, OnlyTheLastGateUpSignals) {
   const GraphShape shape = GraphShape::Of(GraphConfig(3, 1, SharedExperts::kNone));
   const Task task{.op = OpKind::kGateUp, .part = kFirstExperts, .layer = 1, .buffer_epoch = 1};

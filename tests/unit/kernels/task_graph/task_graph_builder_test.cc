@@ -39,5 +39,20 @@ TEST(TaskGraphBuilder, HidesAttentionBehindTheExperts) {
                                      kLastExperts, 0, 0}));
 }
 
+TEST(TaskGraphBuilder, WaitsLastForAttentionOverAllKeys) {
+  const GraphShape shape = GraphShape::Of(GraphConfig(5, 1, SharedExperts::kNone));
+  const auto lists = TaskGraphBuilder(shape, 2).Build();
+  for (const int layer : {3, 4}) {  // The first sees a window of keys, the second all.
+    std::vector<OpKind> ops;
+    for (const Task& task : lists[1]) {
+      if (task.layer == layer) ops.push_back(task.op);
+    }
+    ops.erase(ops.begin(), ops.end() - 2);
+    const std::vector<OpKind> wanted = layer == 3 ? std::vector{OpKind::kOutputProj, OpKind::kDown}
+                                                  : std::vector{OpKind::kDown, OpKind::kOutputProj};
+    EXPECT_EQ(ops, wanted);
+  }
+}
+
 }  // namespace
 }  // namespace baton

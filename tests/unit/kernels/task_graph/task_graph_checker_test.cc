@@ -202,6 +202,7 @@ std::vector<Mutation> PlaceMutations() {
          const OpKind first = list[index].op;
          const OpKind second = list[index + 1].op;
          const bool ordered = (first == OpKind::kOutputProj && second == OpKind::kDown) ||
+                              (first == OpKind::kDown && second == OpKind::kOutputProj) ||
                               (first == OpKind::kAttentionMerge && second == OpKind::kOutputProj) ||
                               (first == OpKind::kAttention && second == OpKind::kAttentionMerge) ||
                               (first == OpKind::kLmHead && second == OpKind::kSample);

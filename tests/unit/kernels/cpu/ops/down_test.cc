@@ -15,7 +15,7 @@ TEST_F(DownOp, AddsAttentionAndWeightedExperts) {
     FillRandom(buffers().ffn_hidden(1, row), 32);
   }
   for (int worker = 0; worker < kWorkers; ++worker) {
-    context(worker).attention_output().assign(16 * kRows, 0.5f);
+    context(worker).kept_output().assign(16 * kRows, 0.5f);
   }
   RunOp(OpKind::kDown, 1);
   std::vector<ExpertChoice> choices;
@@ -32,16 +32,14 @@ TEST_F(DownOp, AddsAttentionAndWeightedExperts) {
   }
 }
 
-TEST_F(DownOp, AddsTheDenseNetwork) {
-  FillX(0);
+// In layers that see all keys, here a dense one, OutputProj adds it later.
+TEST_F(DownOp, KeepsItsPartForOutputProj) {
   for (int row = 0; row < kRows; ++row) FillRandom(buffers().ffn_hidden(0, row), 48);
-  for (int worker = 0; worker < kWorkers; ++worker) {
-    context(worker).attention_output().assign(16 * kRows, -0.25f);
-  }
   RunOp(OpKind::kDown, 0);
   for (int i = 0; i < 32; ++i) {
-    EXPECT_NEAR(X(1, 2)[i], X(0, 2)[i] - 0.25 + Dot(weights(0).down, i, buffers().ffn_hidden(0, 2)),
-                1e-5);
+    const std::vector<float>& kept = context(i / 16).kept_output();
+    ASSERT_EQ(kept.size(), 16u * kRows);
+    EXPECT_NEAR(kept[2 * 16 + i % 16], Dot(weights(0).down, i, buffers().ffn_hidden(0, 2)), 1e-5);
   }
 }
 
@@ -52,7 +50,7 @@ TEST_F(DownOpShared, AveragesWithTheSharedExpert) {
     FillRandom(buffers().ffn_hidden(1, row), 48);
   }
   for (int worker = 0; worker < kWorkers; ++worker) {
-    context(worker).attention_output().assign(16 * kRows, 0.0f);
+    context(worker).kept_output().assign(16 * kRows, 0.0f);
   }
   RunOp(OpKind::kDown, 1);
   std::vector<ExpertChoice> choices;
