@@ -28,10 +28,11 @@ inline constexpr int kUsualChunk = NT == 2 || kHalf ? kUsualSteps : kUsualSteps 
 // Brings the operands of Down's slices, block by block.
 template <int NT>
 struct OperandLoader : WorkerGroup<kOperandRole, 32> {
-  RingPlace next, oldest;  // The next block's; that of the oldest which may still be in use.
-  int in_use = 0;          // Blocks.
-  uint32_t head = 0;       // Of the room, in bytes: it goes round.
-  uint32_t tasks = 0;      // Of Down so far.
+  RingPlace next;        // The next block's.
+  int in_use = 0;        // Blocks, at most.
+  uint32_t brought = 0;  // Blocks so far.
+  uint32_t head = 0;     // Of the room, in bytes: it goes round.
+  uint32_t tasks = 0;    // Of Down so far.
 
   using WorkerGroup::WorkerGroup;
 
@@ -39,16 +40,21 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
   __device__ uint32_t Room() const {
     return NT * p.smem.xs_row_bytes - kMmaWarps * kTotalBytes<NT>;
   }
+  // The place of the oldest block in use.
+  __device__ RingPlace Oldest() const {
+    const bool wraps = next.slot < in_use;
+    return {next.slot - in_use + (wraps ? kOperandPlaces : 0), next.phase ^ uint32_t(wraps)};
+  }
   __device__ void DropOldest() {
+    const RingPlace oldest = Oldest();
     Wait(misc.operands_empty[oldest.slot], oldest.phase, kWaitLoader);
-    oldest.Advance(kOperandPlaces);
     --in_use;
   }
   // Makes room for `bytes` that lie together, at `head`.
   __device__ void MakeRoom(uint32_t bytes) {
     if (in_use == kOperandPlaces) DropOldest();
     for (; in_use > 0; DropOldest()) {
-      const uint32_t tail = misc.operands[oldest.slot].at - Begin();
+      const uint32_t tail = misc.operands[Oldest().slot].at - Begin();
       if (head > tail ? head + bytes <= Room() : head + bytes < tail) return;
       if (head > tail && bytes < tail) break;
     }
@@ -75,6 +81,7 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
     head += block.rows * block.pitch;
     next.Advance(kOperandPlaces);
     ++in_use;
+    ++brought;
   }
   __device__ void RunTask() {
     // The MMA warps have waited for the counter then: it need not be polled here.
@@ -124,10 +131,12 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
     Finish();
     Drain();
   }
-  // The block must not end before its copies have landed, whatever else happened.
+  // The block must not end before its copies have landed, whatever else happened: after an abort,
+  // also of what counts as used no more.
   __device__ void Drain() {
-    for (; in_use > 0; --in_use, oldest.Advance(kOperandPlaces)) {
-      while (!BarrierTryWait(SmemAddress(&misc.operands_full[oldest.slot]), oldest.phase)) {
+    for (uint32_t i = min(brought, uint32_t(kOperandPlaces)); i > 0; --i) {
+      next.Retreat(kOperandPlaces);
+      while (!BarrierTryWait(SmemAddress(&misc.operands_full[next.slot]), next.phase)) {
       }
     }
   }
