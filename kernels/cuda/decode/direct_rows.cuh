@@ -9,15 +9,17 @@ namespace baton::cuda {
 
 inline constexpr int kDirectSteps = kMaxSharedSteps / kMmaWarps;  // K-steps of a chunk and warp.
 
-// acc += W . b for this warp's `count` k-steps of the chunk at `slot`; `operand` gives b's.
+// acc += W . b for this warp's `count` k-steps of the chunk at `slot`, which is released; `operand`
+// gives b's.
 template <typename Operand>
-__device__ __forceinline__ void MultiplyDirect(const MmaGroup<1>& c, const char* slot, bool half,
+__device__ __forceinline__ void MultiplyDirect(MmaGroup<1>& c, const char* slot, bool half,
                                                int count, Operand&& operand, Accumulator<1>& acc) {
   const int stride = kMmaWarps * (half ? 256 : 512);
   const char* a = slot + c.warp * (half ? 256 : 512) + c.lane * (half ? 8 : 16);
   if (count == kDirectSteps) {  // The usual chunk.
     uint4 fa[kDirectSteps];
     LoadA<kDirectSteps>(a, stride, half, fa);
+    c.Release<kMmaWarps>();
 #pragma unroll
     for (int i = 0; i < kDirectSteps; ++i)
       Mma16(i % 2 == 0 ? acc.even[0] : acc.odd[0], fa[i], operand(i));
@@ -31,6 +33,7 @@ __device__ __forceinline__ void MultiplyDirect(const MmaGroup<1>& c, const char*
     Mma16(i % 2 == 0 ? acc.even[0] : acc.odd[0], fa[0], operand(i));
   }
   if (count & 1) acc.Swap();
+  c.Release<kMmaWarps>();
 }
 
 // Operands lie where xs was. Every warp keeps to the k-steps of xs that are its own, s % 8 == w:
@@ -76,8 +79,7 @@ struct OneRowOperand {
                           Accumulator<1>& acc) const {
     const int count = OwnSteps(chunk_steps);
     MultiplyDirect(
-        c, group.AcquireShared(), half, count, [&](int i) { return Operand(at + i); }, acc);
-    group.Release<kMmaWarps>();
+        group, group.AcquireShared(), half, count, [&](int i) { return Operand(at + i); }, acc);
     return at + count;
   }
 };
@@ -235,7 +237,7 @@ struct DirectRows {
     MultiplyDirect(
         c, slot, now & kHalf, now & kCount,
         [&](int i) { return *reinterpret_cast<const uint2*>(operand + i * kOwnStride); }, acc);
-    c.Release<kMmaWarps>();  // Also: all lanes have read the operands.
+    __syncwarp();  // All lanes have read the operands.
     Ask(chunk, place);
     AsyncCopyCommit();
     if (!(now & kEndsSlice)) return;

@@ -173,14 +173,14 @@ struct DownRows {
 #pragma unroll
     for (int chunk = 0; chunk < kUsualSteps / kChunk; ++chunk) {
       const char* a = c.AcquireShared() + warp * kStepBytes + lane * (kHalf ? 8 : 16);
+      const auto release = [&] { c.template Release<kMmaWarps>(); };
       if (chunk * kOwn % 2 == 0) {
-        c.template MultiplyBlock<kStride, kEvenFirst, kOwn>(a, b, chunk * kOwn * kStride,
-                                                            kMmaWarps * kStepBytes, kHalf, 1, acc);
+        c.template MultiplyBlock<kStride, kEvenFirst, kOwn>(
+            a, b, chunk * kOwn * kStride, kMmaWarps * kStepBytes, kHalf, 1, acc, release);
       } else {
-        c.template MultiplyBlock<kStride, kOddFirst, kOwn>(a, b, chunk * kOwn * kStride,
-                                                           kMmaWarps * kStepBytes, kHalf, 1, acc);
+        c.template MultiplyBlock<kStride, kOddFirst, kOwn>(
+            a, b, chunk * kOwn * kStride, kMmaWarps * kStepBytes, kHalf, 1, acc, release);
       }
-      c.template Release<kMmaWarps>();
     }
   }
   // The same of any block; `odd`: its first k-step is the other accumulator's. Returns whether the

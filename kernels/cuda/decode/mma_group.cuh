@@ -74,6 +74,9 @@ __device__ __forceinline__ void LoadA(const char* at, int stride, bool half, uin
   }
 }
 
+// K-steps of a warp in most chunks of GateUp that all MMA warps take.
+inline constexpr int kUsualOwn = 4;
+
 // Whether k-steps go to the two accumulators by turns, and which is the first one's.
 enum Turns { kNoTurns, kEvenFirst, kOddFirst };
 
@@ -161,12 +164,14 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
 
   // acc += W . b for kCount k-steps of a warp at once; a, b: this lane's operands of the first, b
   // of every row tile, kStride bytes from one k-step to the next. Only `row_tiles`, a bit mask, are
-  // multiplied.
-  template <int kStride, Turns kTurns, int kCount>
+  // multiplied. `loaded` is called when W's operands are in registers.
+  template <int kStride, Turns kTurns, int kCount, typename Loaded>
   __device__ void MultiplyBlock(const char* a, const char* const (&b)[NT], uint32_t b_offset,
-                                int stride, bool half, uint32_t row_tiles, Accumulator<NT>& acc) {
+                                int stride, bool half, uint32_t row_tiles, Accumulator<NT>& acc,
+                                Loaded&& loaded) {
     uint4 fa[kCount];
     LoadA<kCount>(a, stride, half, fa);
+    loaded();
     const auto multiply = [&](int j) {
       if (NT > 1 && !(row_tiles >> j & 1)) return;
       uint2 fb[kCount];
@@ -186,6 +191,11 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
 #pragma unroll
       for (int j = 1; j < NT; ++j) multiply(j);
     }
+  }
+  template <int kStride, Turns kTurns, int kCount>
+  __device__ void MultiplyBlock(const char* a, const char* const (&b)[NT], uint32_t b_offset,
+                                int stride, bool half, uint32_t row_tiles, Accumulator<NT>& acc) {
+    MultiplyBlock<kStride, kTurns, kCount>(a, b, b_offset, stride, half, row_tiles, acc, [] {});
   }
 
   // The same for all row tiles, b_tile bytes apart: their products, which wait for nothing of each
@@ -281,6 +291,13 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
     for (int left = p.hidden / 16; left > 0; left -= chunk_steps) {
       const char* a = (kTeams<NT> == 1 ? AcquireShared() : Acquire(left > chunk_steps)) + offset;
       const int count = (min(chunk_steps, left) - part + kParts - 1) / kParts;
+      if (kTeams<NT> == 1 && count == kUsualOwn) {
+        // The slot is free before the products are made: with small slots memory waits for it.
+        MultiplyBlock<kParts * 256, kNoTurns, kUsualOwn>(
+            a, b, b_offset, kParts * step_bytes, half, row_tiles, acc, [&] { Release<kParts>(); });
+        b_offset += chunk_steps * 256;
+        continue;
+      }
       MultiplyChunk<kParts, kTeams<NT> == 2>(a, b, b_offset, count, kParts * step_bytes, half,
                                              row_tiles, acc);
       b_offset += chunk_steps * 256;
