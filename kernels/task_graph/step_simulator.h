@@ -15,23 +15,23 @@ namespace baton {
 
 // Of an H200 at 1980 MHz (tests/bench/RESULTS.md says which are fitted).
 struct DeviceConstants {
-  double stream_bytes_per_second = 4.55e12;  // All workers together, nothing computed.
+  double stream_bytes_per_second = 4.62e12;  // All workers together, nothing computed.
   double load_latency_us = 0.8;              // From issue to landing of a chunk, the stream idle.
-  double publish_us = 1.4;                   // A gpu-scope fence and an add, while streaming.
-  double hop_us = 1.4;      // From the add, or the store of a packet, to a reader that sees it.
-  double norm_us = 2.17;    // A row tile of x to normalised fragments.
-  double task_us = 0.25;    // Every task of a role: its barriers, its first operands.
-  double finish_us = 1.28;  // From a task's last product to its stores.
+  double publish_us = 1.3;                   // A gpu-scope fence and an add, while streaming.
+  double hop_us = 1.3;      // From the add, or the store of a packet, to a reader that sees it.
+  double norm_us = 1.91;    // A row tile of x to normalised fragments.
+  double task_us = 0.14;    // Every task of a role: its barriers, its first operands.
+  double finish_us = 0.29;  // From a task's last product to its stores.
   // A chunk with the multiplying warps, and 1000 bytes of it: multiply_us, and row_tile_us for
   // every eight rows that it multiplies.
-  double chunk_us = 0.286;
-  double multiply_us = 0.0082;
-  double row_tile_us = 0.0094;
-  double operands_us = 0.75;           // OutputProj and Down: until the first operands are there.
-  double routing_us = 1.96;            // Router logits to the layer's list of experts.
-  double attend_row_us = 3.31;         // A row's (head, split): its query, barriers, sums.
-  double attend_bytes_per_us = 50700;  // A worker's attention warps.
-  double merge_us = 0.17;              // A (row, query head).
+  double chunk_us = 0.324;
+  double multiply_us = 0.0067;
+  double row_tile_us = 0.0093;
+  double operands_us = 0.48;           // OutputProj and Down: until the first operands are there.
+  double routing_us = 1.88;            // Router logits to the layer's list of experts.
+  double attend_row_us = 3.75;         // A row's (head, split): its query, barriers, sums.
+  double attend_bytes_per_us = 32800;  // A worker's attention warps.
+  double merge_us = 0.14;              // A (row, query head).
   double launch_us = 4.0;              // Between two steps.
 };
 
