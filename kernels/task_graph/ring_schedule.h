@@ -29,7 +29,7 @@ struct RingShape {
 
   // As the decode kernel has them at North Mini Code's geometry: more rows leave less of shared
   // memory, and one row that is long needs more slots for its pages.
-  static constexpr int kLongRow = 8 * 33 * 64;  // Keys: kSharedPages of each of 33 splits.
+  static constexpr int kLongRow = 8 * 33 * 64;  // Keys: eight pages of each of 33 splits.
   static constexpr RingShape For(int rows, int longest) {
     if (rows == 1 && longest < kLongRow) return {.weight_slots = 5, .kv_slots = 3};
     if (rows <= 8) return {};

@@ -38,13 +38,15 @@ struct alignas(16) Task {
   TaskWait waits[2];
   uint16_t signal = kNoCounter;
   uint16_t buffer_epoch = 0;  // Which copy of the layer-rotated buffers (x, router logits, hidden)
-                              // the task uses: layer % 3. Down writes x to the next copy.
+                              // the task uses: layer % 3. Who adds to x writes the next copy.
   // Place in the worker's list and, of a role that walks a part of it, in that part.
   uint16_t index = 0, role_index = 0;
 };
-// Of a layer's OutputProj and Down the later one adds what both made to x.
-constexpr bool AddsToX(const Task& task) { return task.signal != kNoCounter; }
 static_assert(sizeof(Task) == 32);
 static_assert(std::is_trivially_copyable_v<Task>);
+
+// Whether the task, OutputProj or Down, is the later one of its layer, which adds what both made to
+// x.
+constexpr bool AddsToX(const Task& task) { return task.signal != kNoCounter; }
 
 }  // namespace baton

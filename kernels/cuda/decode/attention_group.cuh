@@ -323,13 +323,13 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
   }
 }
 
-// Whether the other pair has nothing to attend to.
-__device__ __forceinline__ bool OnePairAttends(const AttentionGroup& c) {
+// Whether the other pair has nothing to store: its part of a sole item, if any, the first pair has.
+__device__ __forceinline__ bool OnePairStores(const AttentionGroup& c) {
   return __popc(c.misc.item_rows[c.layer().sliding]) <= 1;
 }
-// Tells the merge. Where one pair attends it does so by itself: the other is ahead.
+// Tells the merge. Where one pair stores it does so by itself: the other is ahead.
 __device__ __forceinline__ void SignalItems(const AttentionGroup& c) {
-  if (!OnePairAttends(c)) {
+  if (!OnePairStores(c)) {
     c.Signal();
   } else if (InFirstPair(c)) {
     NamedBarrier(1 + kRoles, kPairWarps * 32);
@@ -583,9 +583,9 @@ __device__ __forceinline__ void RunAttentionMerge(const AttentionGroup& c) {
   const DecodeParams& p = c.p;
   const int heads = __popc(c.misc.active_rows) * p.query_heads;
   if (heads * kMostParts <= kAttentionWarps * p.worker_count || p.max_splits > kRoundSplits) {
-    // The pair that had nothing to attend to does it once before, on whatever there is: the code,
+    // The pair that had nothing to store does it once before, on whatever there is: the code,
     // which else would come from L2 while the output projection waits, is near then.
-    const bool idle = NT == 1 && OnePairAttends(c) && !InFirstPair(c);
+    const bool idle = NT == 1 && OnePairStores(c) && !InFirstPair(c);
 #pragma unroll 1
     for (int pass = idle ? 0 : 1; pass < 2; ++pass) {
       if (pass == 1) c.WaitTask();

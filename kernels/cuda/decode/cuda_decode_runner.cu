@@ -15,6 +15,7 @@
 #include "kernels/cuda/decode/megakernel.cuh"
 #include "kernels/cuda/decode/smem.cuh"
 #include "kernels/task_graph/graph_shape.h"
+#include "kernels/task_graph/ring_schedule.h"
 
 namespace baton::cuda {
 
@@ -207,6 +208,7 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
 }
 
 // One long row reads more of its pages than of the weights: it has the slots of several rows.
+static_assert(RingShape::kLongRow == kSharedPages * 33 * kPageTokens, "as the rings are checked");
 int CudaDecodeRunner::PlanOfStep() const {
   const bool is_long = positions_[0] >= kSharedPages * params_.max_splits * kPageTokens;
   return params_.row_limit == 1 && is_long ? PlanOf(2) : PlanOf(params_.row_limit);
