@@ -172,8 +172,8 @@ struct SmemPlan {
   uint32_t slice_scores;  // bf16 [experts + 1][8 NT], or [8 NT][1 + experts a token]: see smem.cuh
   uint32_t slice_rows;    // u8, the same, where rows are listed
   uint32_t experts;       // u32 [experts] row masks, then u16 [experts] places
-  uint32_t keep;  // bf16 x and what is to be added to it: 2 * [tiles][128 NT]
-  uint32_t misc;  // ControlSmem
+  uint32_t keep;          // bf16 x and what is to be added to it: 2 * [tiles][128 NT]
+  uint32_t misc;          // ControlSmem
   uint32_t total;
   int slot_count;
   int slot_bytes;

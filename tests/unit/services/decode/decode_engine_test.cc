@@ -19,10 +19,10 @@ using testing::ElementsAre;
 class Reader {
  public:
   explicit Reader(size_t capacity)
-      : stream_(std::make_shared<TokenChannel>(capacity, [this] {
-          std::lock_guard lock(mutex_);
-          ready_ = true;
-          changed_.notify_all();
+      : stream_(std::make_shared<TokenChannel>(capacity, [signal = signal_] {
+          std::lock_guard lock(signal->mutex);
+          signal->ready = true;
+          signal->changed.notify_all();
         })) {}
 
   const std::shared_ptr<TokenChannel>& stream() const { return stream_; }
@@ -39,9 +39,10 @@ class Reader {
  private:
   void WaitMore() {
     {
-      std::unique_lock lock(mutex_);
-      ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20), [this] { return ready_; }));
-      ready_ = false;
+      std::unique_lock lock(signal_->mutex);
+      ASSERT_TRUE(signal_->changed.wait_for(lock, std::chrono::seconds(20),
+                                            [this] { return signal_->ready; }));
+      signal_->ready = false;
     }
     batch_ = stream_->Take();
     // The router says which token stopped an answer from the message that says why it ended.
@@ -51,9 +52,13 @@ class Reader {
     for (const SampledToken& token : batch_.tokens) tokens.push_back(token.token);
   }
 
-  std::mutex mutex_;  // Guards ready_.
-  std::condition_variable changed_;
-  bool ready_ = false;
+  // Outlives the reader: the engine may end a stream when nobody reads it any more.
+  struct Signal {
+    std::mutex mutex;  // Guards ready.
+    std::condition_variable changed;
+    bool ready = false;
+  };
+  const std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();
   std::shared_ptr<TokenChannel> stream_;
   TokenChannel::Batch batch_;
 };
