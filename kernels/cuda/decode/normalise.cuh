@@ -82,10 +82,11 @@ struct NormRow {
 };
 
 // RMSNorm of the only active row: its k-steps are spread over all lanes, so that one round trip
-// fetches them. The sum's order is LoadRows': lane group g adds the warp's k-steps g, g + 8,
-// then groups, then the four lanes of a group, then warps.
+// fetches them. The norm's weights of these are this lane's alone and do not go through shared
+// memory. The sum's order is LoadRows': lane group g adds the warp's k-steps g, g + 8, then groups,
+// then the four lanes of a group, then warps.
 inline constexpr int kOneRowSteps = 2;  // Of a lane, at most.
-__device__ __forceinline__ void LoadOneRow(MmaGroup<1>& c) {
+__device__ __forceinline__ void LoadOneRow(MmaGroup<1>& c, const uint16_t* weights) {
   const DecodeParams& p = c.p;
   const int steps = p.hidden / 16, group = c.lane >> 2, t = c.lane & 3;
   const int row = __ffs(c.misc.active_rows) - 1;
@@ -93,6 +94,14 @@ __device__ __forceinline__ void LoadOneRow(MmaGroup<1>& c) {
   constexpr int kStride = 8 * kMmaWarps;                              // K-steps.
   const int count = max(0, (steps - first + kStride - 1) / kStride);  // 0, 1 or 2.
   const uint32_t place = (row * 4 + t) * 8;
+  uint32_t weight[kOneRowSteps][2];
+#pragma unroll
+  for (int n = 0; n < kOneRowSteps; ++n) {
+    const uint32_t* from =
+        reinterpret_cast<const uint32_t*>(weights) + (first + n * kStride) * 8 + t;
+    weight[n][0] = n < count ? __ldg(from) : 0;
+    weight[n][1] = n < count ? __ldg(from + 4) : 0;
+  }
   uint2 v[kOneRowSteps];
   const char* x = p.x_packets + c.task().buffer_epoch * p.x_packets_copy_bytes + 2 * place;
   // A lane group without k-steps reads the first one's.
@@ -108,20 +117,18 @@ __device__ __forceinline__ void LoadOneRow(MmaGroup<1>& c) {
   sum += __shfl_xor_sync(~0u, sum, 1);
   sum += __shfl_xor_sync(~0u, sum, 2);
   if (c.lane == 0) c.smem.norm_partial(0)[c.warp * 8 + row] = sum;
-  AsyncCopyWait();
   c.Sync();
   float all = 0.0f;
 #pragma unroll
   for (int w = 0; w < kMmaWarps; ++w) all += c.smem.norm_partial(0)[w * 8 + row];
   const NormRow norm{0.0f, rsqrtf(all * (1.0f / static_cast<float>(p.hidden)) + p.norm_epsilon),
                      false};
-  const uint32_t* weight = reinterpret_cast<const uint32_t*>(c.smem.norm()) + t;
 #pragma unroll
   for (int n = 0; n < kOneRowSteps; ++n) {
     if (n >= count) continue;
     const int step = first + n * kStride;
     *reinterpret_cast<uint2*>(c.smem.xs() + step * 256 + place) =
-        norm.Of(v[n], weight[step * 8], weight[step * 8 + 4]);
+        norm.Of(v[n], weight[n][0], weight[n][1]);
   }
 }
 
@@ -285,11 +292,11 @@ __device__ void LoadRows(MmaGroup<NT>& c) {
 template <int NT>
 __device__ void LoadNormalised(MmaGroup<NT>& c, const uint16_t* weights) {
   constexpr int kMostOneRow = kOneRowSteps * 8 * kMmaWarps * 16;
-  CopyWeights(c, weights);
   if (NT == 1 && __popc(c.misc.active_rows) == 1 && !c.p.norm_is_layer_norm &&
       c.p.hidden <= kMostOneRow) {
-    if constexpr (NT == 1) LoadOneRow(c);
+    if constexpr (NT == 1) LoadOneRow(c, weights);
   } else {
+    CopyWeights(c, weights);
     LoadRows(c);
   }
   c.Sync();
