@@ -108,75 +108,96 @@ __device__ void FinishLmHead(EpilogueGroup<NT>& c) {
   }
 }
 
+// What a worker found out about a row.
+struct HeadLoad {
+  float4 best;  // Key, token, logit, peak.
+  float sum;
+};
+__device__ __forceinline__ HeadLoad LoadHead(const DecodeParams& p, int row, int worker) {
+  // A worker without vocabulary rows has nothing to say.
+  const uint32_t units = p.vocab_units, workers = p.worker_count;
+  const bool has_rows =
+      uint32_t(worker) < workers &&
+      (units >= workers || units * worker / workers != units * (worker + 1) / workers);
+  const char* from =
+      reinterpret_cast<const char*>(p.head_partial + uint64_t(worker) * kMaxRows + row);
+  return {LoadRelaxed4If(has_rows, from), LoadRelaxedFloatIf(has_rows, from + 16)};
+}
+
+// The row's results of all workers, in worker order; the same in all lanes.
+__device__ __forceinline__ RunningHead MergeHeads(const DecodeParams& p, int row, int lane) {
+  constexpr int kLoads = 5;  // On their way at once.
+  RunningHead all;
+#pragma unroll 1
+  for (int first = lane; first < p.worker_count; first += 32 * kLoads) {
+    HeadLoad loads[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) loads[i] = LoadHead(p, row, first + 32 * i);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const float4 head = loads[i].best;
+      if (loads[i].sum == 0.0f) continue;  // It has no rows: every logit counts for something.
+      all.Take(head.x, __float_as_int(head.y), head.z);
+      all.AddMass(head.w, loads[i].sum);
+    }
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset >>= 1) {
+    const float key = __shfl_xor_sync(~0u, all.key, offset);
+    const int token = __shfl_xor_sync(~0u, all.token, offset);
+    const float logit = __shfl_xor_sync(~0u, all.logit, offset);
+    const float peak = __shfl_xor_sync(~0u, all.peak, offset);
+    const float sum = __shfl_xor_sync(~0u, all.sum, offset);
+    all.Take(key, token, logit);
+    // Lower lane first on both sides, so that both get the same bits.
+    RunningHead low = all, high = all;
+    if (lane & offset) {
+      low.peak = peak;
+      low.sum = sum;
+    } else {
+      high.peak = peak;
+      high.sum = sum;
+    }
+    low.AddMass(high.peak, high.sum);
+    all.peak = low.peak;
+    all.sum = low.sum;
+  }
+  return all;
+}
+
 // Ends the step for the rows of this worker: merges the workers' results in worker order, applies
-// stop ids and limits, advances the row and tells the host.
+// stop ids and limits, advances the row and tells the host. Every load is on its way at once.
 template <int NT>
 __device__ void RunSample(EpilogueGroup<NT>& c) {
   const DecodeParams& p = c.p;
+  RowState& s = *p.rows;
   // Rows of one worker go to its warps.
   for (int row = c.worker + c.warp * p.worker_count; row < kMaxRows;
        row += kEpilogueWarps * p.worker_count) {
     RowResultSlot& result = p.results[row];
     uint64_t state = 0;
     if (row < p.row_limit && c.RowActive(row)) {
-      RunningHead all;
-      for (int w = c.lane; w < p.worker_count; w += 32) {
-        // A worker without vocabulary rows has nothing to say.
-        if (uint64_t(p.vocab_units) * w / p.worker_count ==
-            uint64_t(p.vocab_units) * (w + 1) / p.worker_count) {
-          continue;
-        }
-        const char* from =
-            reinterpret_cast<const char*>(p.head_partial + uint64_t(w) * kMaxRows + row);
-        const float4 head = LoadRelaxed4(from);
-        const float sum = LoadRelaxedFloat(reinterpret_cast<const float*>(from + 16));
-        all.Take(head.x, __float_as_int(head.y), head.z);
-        all.AddMass(head.w, sum);
-      }
-#pragma unroll
-      for (int offset = 16; offset > 0; offset >>= 1) {
-        const float key = __shfl_xor_sync(~0u, all.key, offset);
-        const int token = __shfl_xor_sync(~0u, all.token, offset);
-        const float logit = __shfl_xor_sync(~0u, all.logit, offset);
-        const float peak = __shfl_xor_sync(~0u, all.peak, offset);
-        const float sum = __shfl_xor_sync(~0u, all.sum, offset);
-        all.Take(key, token, logit);
-        // Lower lane first on both sides, so that both get the same bits.
-        RunningHead low = all, high = all;
-        if (c.lane & offset) {
-          low.peak = peak;
-          low.sum = sum;
-        } else {
-          high.peak = peak;
-          high.sum = sum;
-        }
-        low.AddMass(high.peak, high.sum);
-        all.peak = low.peak;
-        all.sum = low.sum;
-      }
+      const int stop_count = s.stop_count[row], remaining = s.remaining[row] - 1;
+      const int stop_id = s.stop_ids[row][c.lane % kMaxStops];
+      const uint64_t row_id = s.row_id[row];
+      const RunningHead all = MergeHeads(p, row, c.lane);
+      const bool stop = __any_sync(~0u, c.lane < stop_count && stop_id == all.token);
+      state = stop ? 2 : remaining <= 0 ? 3 : 1;
       if (c.lane == 0) {
-        RowState& s = *p.rows;
         const bool aborted = *const_cast<volatile uint32_t*>(&c.misc.aborted) != 0;
-        bool stop = false;
-        for (int i = 0; i < s.stop_count[row]; ++i) stop |= s.stop_ids[row][i] == all.token;
-        const int remaining = s.remaining[row] - 1;
-        state = stop ? 2 : remaining <= 0 ? 3 : 1;
         if (!aborted) {
           s.token[row] = all.token;
-          s.position[row] += 1;
+          s.position[row] = c.misc.position[row] + 1;
           s.remaining[row] = remaining;
           if (state != 1) s.active[row] = 0;
         }
-        result.row_id = s.row_id[row];
+        result.row_id = row_id;
         result.token = all.token;
         result.expert_sum = c.misc.expert_sum;
         result.logprob = all.logit - all.peak - logf(all.sum);
       }
     }
-    if (c.lane == 0) {
-      __threadfence_system();
-      StoreReleaseSystem(&result.tag, uint64_t(p.step) * 4 + state);
-    }
+    if (c.lane == 0) StoreReleaseSystem(&result.tag, uint64_t(p.step) * 4 + state);
   }
 }
 

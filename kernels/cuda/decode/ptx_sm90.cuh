@@ -102,14 +102,6 @@ __device__ __forceinline__ uint32_t LoadAcquire(const uint32_t* p) {
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
-__device__ __forceinline__ float4 LoadRelaxed4(const void* p) {
-  float4 v;
-  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "l"(p)
-               : "memory");
-  return v;
-}
 // Zeros, and nothing read, where `wanted` is false.
 __device__ __forceinline__ float4 LoadRelaxed4If(bool wanted, const void* p) {
   float4 v;
@@ -132,9 +124,14 @@ __device__ __forceinline__ float2 LoadRelaxed2If(bool wanted, const void* p) {
       : "memory");
   return v;
 }
-__device__ __forceinline__ float LoadRelaxedFloat(const float* p) {
+__device__ __forceinline__ float LoadRelaxedFloatIf(bool wanted, const void* p) {
   float v;
-  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory");
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %2, 0; mov.f32 %0, 0f00000000;"
+      "@p ld.relaxed.gpu.global.f32 %0, [%1];}"
+      : "=&f"(v)
+      : "l"(p), "r"(uint32_t(wanted))
+      : "memory");
   return v;
 }
 __device__ __forceinline__ uint64_t LoadRelaxed64(const uint64_t* p) {
