@@ -33,6 +33,7 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
     }
     if (NT > 1) BarrierInit(SmemAddress(&misc.xs_free), kMmaWarps);
     BarrierInit(SmemAddress(&misc.routing), 1);
+    if (NT == 1) BarrierInit(SmemAddress(&misc.merged), 1);
     BarrierInitFence();
     misc.aborted = 0;
     for (uint32_t& issued : misc.issued) issued = 0;
@@ -175,6 +176,7 @@ __device__ void RunAttentionRole(const Smem& smem, int worker, int tid) {
       RunAttentionMerge<NT>(c);
       if (SoleRowPackets<NT>(smem.p, c.misc)) {
         c.Count();
+        if (c.tid == 0) BarrierArrive(SmemAddress(&c.misc.merged));
       } else {
         c.Signal();
       }

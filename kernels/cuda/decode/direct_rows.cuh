@@ -102,13 +102,12 @@ __device__ __forceinline__ void OutputOneRow(MmaGroup<1>& c) {
     packets[i] = LoadRelaxedPairIf((c.lane >> 2) + i * 8 < own, from + i * (8 * kMmaWarps * 512));
   };
   const long long begin = clock64();
-  bool polls = false;
+  // Before this worker's own part is there, most others' are not: to ask would take bandwidth. A
+  // worker that has none may be told a layer too soon, and asks.
+  c.Wait(c.misc.merged, c.task().layer & 1, kWaitTile);
   c.WaitPackets(c.task().waits[0].counter, [&] {
-    ask(0);
-    if (polls && !__all_sync(~0u, arrived(0))) return false;
-    polls = true;
 #pragma unroll
-    for (int i = 1; i < kLoads; ++i) ask(i);
+    for (int i = 0; i < kLoads; ++i) ask(i);
     bool all = true;
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) all &= arrived(i);

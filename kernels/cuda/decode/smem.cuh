@@ -153,6 +153,8 @@ struct ControlSmem {
   uint64_t xs_free;                    // All MMA warps are at Down.
   uint64_t partial_full[kMaxStages];   // A stage of `reduce` holds a tile of all MMA warps.
   uint64_t partial_empty[kMaxStages];  // The epilogue warps have read it.
+  uint64_t merged;                     // With one row: completes once a layer, when this worker's
+                                       // part of the attention's result is on its way.
   uint64_t routing;                    // Completes once a layer, when the active list is its.
   uint64_t write_page[2][kMaxRows];    // Byte offset in the arena of the page that takes the row's
                                        // new K/V.
