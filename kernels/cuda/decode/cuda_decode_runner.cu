@@ -191,8 +191,7 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
   p.smem = plans_[PlanOfStep()];
   p.step = static_cast<uint32_t>(submitted_ + 1 - step_base_);
   p.results = results_ + entry * kMaxRows;
-  p.in_flight_chunks =
-      std::clamp(tuning_.in_flight_bytes / p.smem.slot_bytes, 1, p.smem.slot_count);
+  p.in_flight_chunks = InFlightChunks(p.smem);
   p.forced_experts = tuning_.forced_experts;
   p.delay_seed = tuning_.delay_seed;
   p.drop_signal_worker = tuning_.drop_signal_worker;

@@ -68,6 +68,8 @@ class CudaDecodeRunner : public DecodeRunner {
   int PageSlots(int rows) const;
   absl::Status AllocateBuffers(const TaskGraph& graph);
   absl::Status PlanSharedMemory(const TaskGraph& graph);
+  absl::Status CheckOwnRings(const TaskGraph& graph) const;
+  int InFlightChunks(const SmemPlan& plan) const;
   absl::Status UploadLayers(const PackedWeights& weights, const TaskGraph& graph);
   absl::Status UploadTasks(const TaskGraph& graph);
   void FillParams(const PackedWeights& weights, const TaskGraph& graph);

@@ -12,6 +12,7 @@
 #include "kernels/cuda/decode/megakernel.cuh"
 #include "kernels/cuda/decode/smem.cuh"
 #include "kernels/task_graph/graph_shape.h"
+#include "kernels/task_graph/ring_rules.h"
 
 namespace baton::cuda {
 
@@ -58,6 +59,7 @@ absl::Status CudaDecodeRunner::Allocate(const PackedWeights& weights, const Task
   std::memset(error_, 0, sizeof(ErrorSlot));
   FillParams(weights, graph);
   BATON_RETURN_IF_ERROR(PlanSharedMemory(graph));
+  BATON_RETURN_IF_ERROR(CheckOwnRings(graph));
   BATON_RETURN_IF_ERROR(AllocateBuffers(graph));
   BATON_RETURN_IF_ERROR(UploadLayers(weights, graph));
   BATON_RETURN_IF_ERROR(UploadTasks(graph));
@@ -106,6 +108,28 @@ absl::Status CudaDecodeRunner::PlanSharedMemory(const TaskGraph& graph) {
                      " resident blocks, found room for ", resident));
   }
   return absl::OkStatus();
+}
+
+// That the rings hold what the graph's tasks stream, in the order of their use, as shared memory
+// was planned for this device and geometry. A chunk's size depends neither on rows nor on experts.
+absl::Status CudaDecodeRunner::CheckOwnRings(const TaskGraph& graph) const {
+  const StepLoad load{.contexts = {kPageTokens * params_.max_splits}, .active_experts = 3};
+  for (const SmemPlan& plan : plans_) {
+    if (plan.slot_count == 0) continue;  // Of more rows than there may be.
+    const RingShape ring{.weight_slots = plan.slot_count,
+                         .weight_slot_bytes = plan.slot_bytes,
+                         .in_flight_chunks = InFlightChunks(plan),
+                         .kv_slots = plan.page_slot_count,
+                         .kv_slot_bytes = static_cast<int>(params_.kv_tile_bytes)};
+    for (int worker = 0; worker < graph.worker_count(); ++worker) {
+      BATON_RETURN_IF_ERROR(CheckRing(RingSchedule::Of(config_, graph, worker, load, ring), ring));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int CudaDecodeRunner::InFlightChunks(const SmemPlan& plan) const {
+  return std::clamp(tuning_.in_flight_bytes / plan.slot_bytes, 1, plan.slot_count);
 }
 
 void CudaDecodeRunner::FillParams(const PackedWeights& weights, const TaskGraph& graph) {
