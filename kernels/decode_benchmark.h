@@ -24,9 +24,10 @@ struct DecodePoint {
 };
 
 struct DecodeMeasurement {
-  double step_ms_median = 0, step_ms_p99 = 0;  // Between results, as the host sees them.
-  double device_ms_median = 0;                 // Kernel alone.
-  double tokens_per_second = 0;
+  // Between results, as the host sees them. It looks every few microseconds: rates are of the mean.
+  double step_ms_mean = 0, step_ms_median = 0, step_ms_p99 = 0;
+  double device_ms_median = 0;   // Kernel alone.
+  double tokens_per_second = 0;  // Of the measured steps' whole time.
   double distinct_experts = 0;
   double weight_bytes = 0, kv_bytes = 0;  // That a step must read.
   double wait_memory = 0, wait_routing = 0, wait_join = 0,

@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<DecodePoint>> BenchPoints(const CommandLine& line, in
   const std::string fallback = line.text("model").empty() ? "uniform" : "model";
   BATON_ASSIGN_OR_RETURN(const int pool,
                          Pool(line.given("routing") ? line.text("routing") : fallback, experts));
-  BATON_ASSIGN_OR_RETURN(const int64_t steps, line.integer("steps", 2, kMaxSteps));
+  BATON_ASSIGN_OR_RETURN(const int64_t steps, line.integer("steps", 3, kMaxSteps));
   BATON_ASSIGN_OR_RETURN(const int64_t context, line.integer("context", 1, kMaxContext));
   DecodePoint point{.context = static_cast<int>(context),
                     .steps = static_cast<int>(steps),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <numeric>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,10 @@ double Quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   return values[std::min(values.size() - 1, static_cast<size_t>(q * values.size()))];
+}
+
+double Mean(const std::vector<double>& values) {
+  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / values.size();
 }
 
 uint64_t Digest(uint64_t digest, const StepOutput& output) {
@@ -44,10 +49,11 @@ struct StepTimes {
     distinct += output.distinct_experts;
   }
   void Summarize(int rows, DecodeMeasurement* m) const {
+    m->step_ms_mean = Mean(host_ms);
     m->step_ms_median = Quantile(host_ms, 0.5);
     m->step_ms_p99 = Quantile(host_ms, 0.99);
     m->device_ms_median = Quantile(device_ms, 0.5);
-    m->tokens_per_second = rows / (m->step_ms_median * 1e-3);
+    m->tokens_per_second = rows / (m->step_ms_mean * 1e-3);
     m->distinct_experts = host_ms.empty() ? 0 : distinct / host_ms.size();
   }
 };
@@ -125,7 +131,9 @@ absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
     const double now = Seconds();
     m.digest = Digest(m.digest, output);
     for (const RowResult& row : output.rows) m.sampled.push_back(row.sampled);
-    if (step > point.warm_up_steps) times.Add(now - last, output);
+    // To read the statistics waited for this step and the next: what lies between their results is
+    // no step's time.
+    if (step > point.warm_up_steps + 1) times.Add(now - last, output);
     last = now;
   }
   BATON_RETURN_IF_ERROR(runner->Await().status());
