@@ -35,7 +35,7 @@ struct PageRing {
     const PageCursor& at = At();
     const uint32_t issued = *const_cast<const volatile uint32_t*>(&c.misc.issued[kPageRing]);
     return static_cast<int32_t>(issued - at.taken) > 0 &&
-           BarrierTest(SmemAddress(&c.misc.rings[kPageRing].full[at.next.slot]), at.next.phase);
+           BarrierTryWait(SmemAddress(&c.misc.rings[kPageRing].full[at.next.slot]), at.next.phase);
   }
   // Not written down for the watchdog: another warp of the role may wait for what is missing.
   __device__ char* Acquire() const {
@@ -143,14 +143,21 @@ struct RunningAttention {
   float o[kDimTiles][4] = {};
 
   // Takes a page's scores in and makes them probabilities: weights[m] = P^T as B operand.
-  __device__ void Take(float (&s)[kKeyTiles][4], int first_key, LiveKeys live, float scale,
-                       uint32_t (&weights)[kKeyTiles][2]) {
+  __device__ void Take(float (&s)[kKeyTiles][4], int first_key, LiveKeys live, bool all,
+                       float scale, uint32_t (&weights)[kKeyTiles][2]) {
     float top[2] = {peak[0], peak[1]};
+    if (!all) {
+#pragma unroll
+      for (int m = 0; m < kKeyTiles; ++m)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          if (!live.Has(first_key + 16 * m + (i >> 1) * 8)) s[m][i] = -INFINITY;
+    }
 #pragma unroll
     for (int m = 0; m < kKeyTiles; ++m) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        s[m][i] = live.Has(first_key + 16 * m + (i >> 1) * 8) ? s[m][i] * scale : -INFINITY;
+        s[m][i] = __fmul_rn(s[m][i], scale);  // Never fused with what is subtracted later.
         top[i & 1] = fmaxf(top[i & 1], s[m][i]);
       }
     }
@@ -292,9 +299,11 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
     ScoreKeys(q, SmemAddress(ring.Acquire()), c.lane, s);
     ring.Release();
     const LiveKeys live{item.low, c.misc.position[row]};
-    running.Take(s, page * kPageKeys + (c.lane >> 2), live, p.attention_scale * kLog2e, weights);
+    const bool all = live.HasAll(page);
+    running.Take(s, page * kPageKeys + (c.lane >> 2), live, all, p.attention_scale * kLog2e,
+                 weights);
     char* values = ring.Acquire();
-    if (!live.HasAll(page)) ClearDeadValues(values, page, live, c.lane);
+    if (!all) ClearDeadValues(values, page, live, c.lane);
     running.AddValues(SmemAddress(values) + half * (kTokenBytes / kPairWarps), c.lane, weights);
     if (shared && page + 1 == item.end) break;  // The slot is still of use.
     ring.Release();

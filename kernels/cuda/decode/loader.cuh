@@ -181,11 +181,12 @@ struct KvLoader : LoaderGroup<kKvRole> {
       const char* keys = p.kv_base + p.kv_group_offset[layer().group] +
                          layer().layer_in_group * p.kv_layer_bytes +
                          items[block.row].head * p.kv_tile_bytes;
+      const uint64_t page_bytes = p.kv_page_bytes[layer().group];
+      const uint64_t values = p.kv_heads * p.kv_tile_bytes;  // Behind the keys.
 #pragma unroll 1
       for (int i = 0; i < 2 * block.count; ++i) {
         const uint32_t page = __shfl_sync(~0u, block.ids, i >> 1);
-        const char* tile =
-            keys + page * p.kv_page_bytes[layer().group] + (i & 1) * (p.kv_heads * p.kv_tile_bytes);
+        const char* tile = keys + page * page_bytes + (i & 1) * values;
         if (!WaitSlot()) return;
         Expect(p.kv_tile_bytes);
         Begin(tile, p.kv_tile_bytes);
