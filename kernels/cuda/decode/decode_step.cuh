@@ -2,7 +2,7 @@
 // count, each in a file of its own, so that they compile side by side.
 #pragma once
 
-#include "kernels/cuda/decode/attention_group.cuh"
+#include "kernels/cuda/decode/attention_merge.cuh"
 #include "kernels/cuda/decode/direct_rows.cuh"
 #include "kernels/cuda/decode/down_rows.cuh"
 #include "kernels/cuda/decode/epilogue_head.cuh"
