@@ -105,17 +105,19 @@ step bench-decode-ratio 200 "$bin/baton" bench decode --batch=1,8,16,32 --baseli
 step bench-decode-long 120 "$bin/baton" bench decode --batch=1 --steps=10000
 step bench-decode-pool 120 "$bin/baton" bench decode --batch=8 --routing=27
 step bench-decode-ragged 120 "$bin/baton" bench decode --contexts=100,8192,700,65536,3000,12000,1,131000
-# Every access and barrier of three small shapes; a finding is an error. racecheck is not among them: it reports every
-# hand-off through an mbarrier that a bulk copy or a release completes, right or wrong.
+# Every access and barrier of three small shapes; a finding is an error. racecheck, which knows of one block's own
+# barriers alone, takes the build that is made for it (kernels/cuda/decode/racecheck.cuh).
+sanitizer=${BATON_SANITIZER:-compute-sanitizer}
 sanitize() {
-  local tool=$1 shapes='*everyexpertchosen:*LayerNorm:*sharedexpertsaveraged'
-  BATON_SLOW_DEVICE=1 step "sanitizer-$tool" 300 compute-sanitizer --tool "$tool" --report-api-errors no \
-    --error-exitcode 9 "$bin/gpu_decode_parity" --gtest_brief=1 --gtest_filter="$shapes"
+  local name=$1 program=$2 shapes='*everyexpertchosen:*LayerNorm:*sharedexpertsaveraged'
+  BATON_SLOW_DEVICE=1 step "$name" 300 "$sanitizer" --tool "${name#*-}" --report-api-errors no \
+    --error-exitcode 9 "$bin/$program" --gtest_brief=1 --gtest_filter="$shapes"
 }
-if command -v compute-sanitizer > /dev/null; then
-  for tool in memcheck synccheck; do sanitize "$tool"; done
+if command -v "$sanitizer" > /dev/null; then
+  for tool in memcheck synccheck; do sanitize "sanitizer-$tool" gpu_decode_parity; done
+  sanitize races-racecheck gpu_decode_racecheck
 else
-  printf '\nsanitizers: not run, compute-sanitizer is not installed\n'
+  printf '\nsanitizers: not run, %s is not installed\n' "$sanitizer"
 fi
 # A checkpoint of North Mini Code's widths: 4 layers against the reference, all 49 for loading. Both go to memory.
 memory=${BATON_CHECKPOINTS:-/dev/shm}

@@ -33,8 +33,7 @@ struct PageRing {
   // tile, whose parity says nothing: the tile must have been asked for.
   __device__ bool Arrived() const {
     const PageCursor& at = At();
-    const uint32_t issued = *const_cast<const volatile uint32_t*>(&c.misc.issued[kPageRing]);
-    return static_cast<int32_t>(issued - at.taken) > 0 &&
+    return static_cast<int32_t>(LoadShared(c.misc.issued[kPageRing]) - at.taken) > 0 &&
            BarrierTryWait(SmemAddress(&c.misc.rings[kPageRing].full[at.next.slot]), at.next.phase);
   }
   // Not written down for the watchdog: another warp of the role may wait for what is missing.
@@ -45,9 +44,9 @@ struct PageRing {
   }
   __device__ void Release() const {
     __syncwarp();
+    PageCursor& at = At();
+    WarpArrive(c.misc.rings[kPageRing].empty[at.next.slot], c.lane == 0);
     if (c.lane == 0) {
-      PageCursor& at = At();
-      BarrierArrive(SmemAddress(&c.misc.rings[kPageRing].empty[at.next.slot]));
       ++at.taken;
       at.next.Advance(c.p.smem.page_slot_count);
     }
@@ -233,10 +232,11 @@ struct RunningAttention {
 };
 
 // Values that no live key has may be anything, NaN too, and NaN times a probability of zero is NaN.
-__device__ __forceinline__ void ClearDeadValues(char* tile, int page, LiveKeys live, int lane) {
+__device__ __forceinline__ void ClearDeadValues(char* tile, int page, LiveKeys live, int lane,
+                                                int half) {
 #pragma unroll 1
   for (int key = lane >> 4; key < kPageKeys; key += 2) {
-    if (live.Has(page * kPageKeys + key)) continue;
+    if (live.Has(page * kPageKeys + key) || (kRacecheck && (lane >> 3 & 1) != half)) continue;
     *reinterpret_cast<uint4*>(tile + key * kTokenBytes + (lane & 15) * 16) = make_uint4(0, 0, 0, 0);
   }
   ProxyFence();  // The slot's next copy comes after these stores.
@@ -275,7 +275,7 @@ __device__ __forceinline__ bool JoinPairs(const AttentionGroup& c, const PageRin
   const float* from = reinterpret_cast<const float*>(c.smem.page_slot(last.slot));
   running.Add(from + half * (RunningAttention::kFloats * 32), lane);
   __syncwarp();
-  if (lane == 0) BarrierArrive(SmemAddress(&c.misc.rings[kPageRing].empty[last.slot]));
+  WarpArrive(c.misc.rings[kPageRing].empty[last.slot], lane == 0);
   return true;
 }
 
@@ -303,7 +303,7 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
     running.Take(s, page * kPageKeys + (c.lane >> 2), live, all, p.attention_scale * kLog2e,
                  weights);
     char* values = ring.Acquire();
-    if (!all) ClearDeadValues(values, page, live, c.lane);
+    if (!all) ClearDeadValues(values, page, live, c.lane, half);
     running.AddValues(SmemAddress(values) + half * (kTokenBytes / kPairWarps), c.lane, weights);
     if (shared && page + 1 == item.end) break;  // The slot is still of use.
     ring.Release();

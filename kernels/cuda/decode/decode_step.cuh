@@ -20,19 +20,19 @@ __device__ void SetUp(const DecodeParams& p, const Smem& smem, int worker, int t
       for (int ring = 0; ring < kRings; ++ring) {
         BarrierInit(SmemAddress(&misc.rings[ring].full[i]), 1);
         BarrierInit(SmemAddress(&misc.rings[ring].empty[i]),
-                    ring == kWeightRing ? kMmaWarps : kPairWarps);
+                    (ring == kWeightRing ? kMmaWarps : kPairWarps) * kWarpArrivals);
       }
     }
     for (int i = 0; i < kMaxStages; ++i) {
-      BarrierInit(SmemAddress(&misc.partial_full[i]), kMmaWarps / kTeams<NT>);
-      BarrierInit(SmemAddress(&misc.partial_empty[i]), kEpilogueWarps);
+      BarrierInit(SmemAddress(&misc.partial_full[i]), kMmaWarps / kTeams<NT> * kWarpArrivals);
+      BarrierInit(SmemAddress(&misc.partial_empty[i]), kEpilogueWarps * kWarpArrivals);
     }
     for (int i = 0; NT > 1 && i < kOperandPlaces; ++i) {
       BarrierInit(SmemAddress(&misc.operands_full[i]), 1);
-      BarrierInit(SmemAddress(&misc.operands_empty[i]), kMmaWarps);
+      BarrierInit(SmemAddress(&misc.operands_empty[i]), kMmaWarps * kWarpArrivals);
     }
-    if (NT > 1) BarrierInit(SmemAddress(&misc.xs_free), kMmaWarps);
-    BarrierInit(SmemAddress(&misc.routing), 1);
+    if (NT > 1) BarrierInit(SmemAddress(&misc.xs_free), kMmaWarps * kWarpArrivals);
+    BarrierInit(SmemAddress(&misc.routing), kRacecheck ? kAttentionThreads : 1);
     if (NT == 1) BarrierInit(SmemAddress(&misc.merged), 1);
     BarrierInitFence();
     misc.aborted = 0;

@@ -247,7 +247,7 @@ struct DownRows {
     ClearTotals();
     ProxyFence();  // What comes to xs comes after what was done there.
     __syncwarp();
-    if (lane == 0) BarrierArrive(SmemAddress(&c.misc.xs_free));
+    WarpArrive(c.misc.xs_free, lane == 0);
     if (TaskSlices(c.task(), c.layer(), c.ActiveCount()).end == 0) {
       for (uint32_t unit = c.task().begin; unit < c.task().end; unit += 2) HandOver();
       return;
@@ -275,7 +275,7 @@ struct DownRows {
         odd = MultiplyAny(block, half, odd, acc);
       }
       __syncwarp();
-      if (lane == 0) BarrierArrive(SmemAddress(&c.misc.operands_empty[next.slot]));
+      WarpArrive(c.misc.operands_empty[next.slot], lane == 0);
       next.Advance(kOperandPlaces);
       if (!block.ends_slice) continue;
       AddScaled(block, acc);

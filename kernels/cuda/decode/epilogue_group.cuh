@@ -29,7 +29,7 @@ struct EpilogueGroup : WorkerGroup<kEpilogueRole, kEpilogueThreads> {
 #pragma unroll
     for (int w = 0; w < kParts; ++w) part[w] = from[w * kOutputs];
     __syncwarp();
-    if (lane == 0) BarrierArrive(SmemAddress(&misc.partial_empty[stage]));
+    WarpArrive(misc.partial_empty[stage], lane == 0);
     ++tiles;
     if constexpr (kTeams<NT> == 1 && kShared) {
       return (((part[0] + part[1]) + part[2]) + part[3]) +

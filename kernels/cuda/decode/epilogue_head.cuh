@@ -184,8 +184,7 @@ __device__ void RunSample(EpilogueGroup<NT>& c) {
       const bool stop = __any_sync(~0u, c.lane < stop_count && stop_id == all.token);
       state = stop ? 2 : remaining <= 0 ? 3 : 1;
       if (c.lane == 0) {
-        const bool aborted = *const_cast<volatile uint32_t*>(&c.misc.aborted) != 0;
-        if (!aborted) {
+        if (!Ending(c.misc)) {
           s.token[row] = all.token;
           s.position[row] = c.misc.position[row] + 1;
           s.remaining[row] = remaining;

@@ -39,7 +39,7 @@ struct LoaderGroup : WorkerGroup<kRole, 32> {
     if (lane == 0) {
       char* slot = kRole == kWeightRole ? smem.slot(next.slot) : smem.page_slot(next.slot);
       BulkLoadOnce(SmemAddress(slot), source, bytes, SmemAddress(&Ring().full[next.slot]));
-      *const_cast<volatile uint32_t*>(&misc.issued[kRing]) = chunks + 1;
+      StoreShared(misc.issued[kRing], chunks + 1);
     }
     __syncwarp();
     next.Advance(SlotCount());
@@ -80,7 +80,8 @@ struct WeightLoader : LoaderGroup<kWeightRole> {
     const ChunkTable& chunks = p.smem.chunks;
     const int of = units - 1;
     const bool always = slice == ActiveCount();
-    const int id = smem.slices()[slice].expert;
+    const bool listed = task().op == OpKind::kGateUp || task().op == OpKind::kDown;
+    const int id = listed || !kRacecheck ? smem.slices()[slice].expert : 0;  // Else any, unused.
     switch (task().op) {
       case OpKind::kRouter:
         return {layer().router, p.hidden / 16, chunks.hidden[of]};

@@ -113,8 +113,7 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
   // A team may be so far ahead of the other that the slot's barrier is at the phase of an earlier
   // chunk, whose parity says nothing: the chunk must have been asked for.
   __device__ bool Asked(uint32_t chunk) const {
-    const uint32_t issued = *const_cast<const volatile uint32_t*>(&misc.issued[kWeightRing]);
-    return static_cast<int32_t>(issued - chunk) > 0;
+    return static_cast<int32_t>(LoadShared(misc.issued[kWeightRing]) - chunk) > 0;
   }
   __device__ bool Arrived(const RingPlace& place, uint32_t chunk) const {
     return Asked(chunk) &&
@@ -135,13 +134,17 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
   template <int kParts>
   __device__ void Release() {
     __syncwarp();
-    if (lane < kMmaWarps / kParts)
-      BarrierArrive(SmemAddress(&misc.rings[kWeightRing].empty[next.slot]));
+    WarpArrive(misc.rings[kWeightRing].empty[next.slot], lane < kMmaWarps / kParts);
     next.Advance(p.smem.slot_count);
     ++taken;
   }
   // Past chunks of the other team.
   __device__ void Skip(int chunks) {
+    for (; kRacecheck && chunks > 0; --chunks) {  // As if they were taken.
+      landed = false;
+      Acquire(false);
+      Release<kMmaWarps>();
+    }
     taken += chunks;
     for (; chunks > 0; --chunks) next.Advance(p.smem.slot_count);
   }
@@ -154,7 +157,7 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
     reinterpret_cast<float4*>(smem.reduce())[(stage * kParts + warp % kParts) * 32 + lane] =
         make_float4(sum[0], sum[1], sum[2], sum[3]);
     __syncwarp();
-    if (lane == 0) BarrierArrive(SmemAddress(&misc.partial_full[stage]));
+    WarpArrive(misc.partial_full[stage], lane == 0);
   }
   // A tile that all warps share: two teams hand over a half each.
   __device__ void SharedTileDone(const float (&sum)[4]) {

@@ -233,11 +233,12 @@ __device__ __forceinline__ void MakeList(const AttentionGroup& c, const Choices<
     for (int i = 0; i < kListGroups; ++i) {
       if (rows[i] == 0) continue;
       const int expert = begin + 32 * i + c.lane, slice = at[i] >> 16;
-      expert_scores[expert] = kLists<NT> ? at[i] : slice * 8 * NT;
+      if (!kRacecheck || c.warp == 0) expert_scores[expert] = kLists<NT> ? at[i] : slice * 8 * NT;
       if (c.warp == i) c.smem.slices()[slice] = {rows[i], uint16_t(expert), uint16_t(at[i])};
     }
   }
   __syncwarp();
+  if (kRacecheck) c.Sync();
 #pragma unroll
   for (int i = 0; i < NT; ++i) {
     if (choices.row[i] < 0) continue;
@@ -256,7 +257,7 @@ __device__ __forceinline__ void MakeList(const AttentionGroup& c, const Choices<
     c.misc.expert_sum += active_count;
   }
   c.Sync();
-  if (c.tid == 0) BarrierArrive(SmemAddress(&c.misc.routing));
+  WarpArrive(c.misc.routing, c.tid == 0);
   // For the next layer, at which the warps begin together.
   for (int expert = c.tid; expert < count; expert += kAttentionThreads) expert_rows[expert] = 0;
 }

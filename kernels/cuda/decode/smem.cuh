@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/decode/decode_params.h"
 #include "kernels/cuda/decode/ptx_sm90.cuh"
+#include "kernels/cuda/decode/racecheck.cuh"
 #include "kernels/task_graph/graph_shape.h"
 
 namespace baton::cuda {

@@ -10,15 +10,27 @@ namespace baton::cuda {
 
 // Whether this worker knows of an abort.
 __device__ __forceinline__ bool Ending(const ControlSmem& misc) {
-  return *reinterpret_cast<const volatile uint32_t*>(&misc.aborted) != 0;
+  return LoadShared(misc.aborted) != 0;
+}
+
+// For the watchdog: where a role is.
+__device__ __forceinline__ void RecordPlace(ControlSmem& misc, Role role, const WaitContext& at) {
+  if constexpr (kRacecheck) {
+    StoreShared(misc.at[role].worker, at.worker);
+    StoreShared(misc.at[role].task, at.task);
+    StoreShared(misc.at[role].op, at.op);
+    StoreShared(misc.at[role].layer, at.layer);
+  } else {
+    misc.at[role] = at;
+  }
 }
 
 // For the watchdog: what a role waits for, or waited for last.
 __device__ __forceinline__ void Record(ControlSmem& misc, Role role, const Blocked& blocked) {
-  volatile Blocked& to = misc.blocked[role];
-  to.kind = blocked.kind;
-  to.counter = blocked.counter;
-  to.wanted = blocked.wanted;
+  Blocked& to = misc.blocked[role];
+  StoreShared(to.kind, blocked.kind);
+  StoreShared(to.counter, blocked.counter);
+  StoreShared(to.wanted, blocked.wanted);
 }
 
 // Waits until counter >= target (wrap-safe). The load acquires: what the producers wrote before
@@ -62,35 +74,37 @@ __device__ __forceinline__ void RaiseError(const DecodeParams& p, const WaitCont
 static __device__ void RunWatchdog(const DecodeParams& p, ControlSmem& misc, int lane) {
   const bool watches = lane < kRoles;
   const int role = watches ? lane : 0;
-  const volatile WaitContext& at = misc.at[role];
-  const volatile Blocked& blocked = misc.blocked[role];
-  const volatile uint32_t& finished = misc.finished[role];
+  const WaitContext& at = misc.at[role];
+  const Blocked& blocked = misc.blocked[role];
+  const uint32_t& finished = misc.finished[role];
   uint32_t task = ~0u;
   uint64_t since = GlobalTimerNs();
-  while (__any_sync(~0u, watches && finished == 0)) {
+  while (__any_sync(~0u, watches && LoadShared(finished) == 0)) {
     __nanosleep(5000);
     const uint64_t now = GlobalTimerNs();
-    if (at.task != task) {
-      task = at.task;
+    if (LoadShared(at.task) != task) {
+      task = LoadShared(at.task);
       since = now;
     }
     // The role that waits for another worker knows best what is missing, the loader least: it has
     // waited longest.
-    const uint32_t waits_for = blocked.kind;
+    const uint32_t waits_for = LoadShared(blocked.kind);
     const uint64_t patience = role >= kWeightRole       ? 2 * p.timeout_ns
                               : waits_for > kWaitPacket ? p.timeout_ns + p.timeout_ns / 8
                                                         : p.timeout_ns;
-    const bool late = watches && finished == 0 && now - since > patience;
+    const bool late = watches && LoadShared(finished) == 0 && now - since > patience;
     const uint32_t kind = late ? waits_for : ~0u;
     const uint32_t first = __reduce_min_sync(~0u, kind);
     if (first != ~0u && !Ending(misc)) {
       if (lane == __ffs(__ballot_sync(~0u, kind == first)) - 1) {
-        RaiseError(p, WaitContext{at.worker, at.task, at.op, at.layer},
-                   Blocked{first, blocked.counter, blocked.wanted});
+        RaiseError(p,
+                   WaitContext{LoadShared(at.worker), LoadShared(at.task), LoadShared(at.op),
+                               LoadShared(at.layer)},
+                   Blocked{first, LoadShared(blocked.counter), LoadShared(blocked.wanted)});
       }
       __syncwarp();
     }
-    if (LoadRelaxed(p.abort_flag) != 0) *const_cast<volatile uint32_t*>(&misc.aborted) = 1;
+    if (LoadRelaxed(p.abort_flag) != 0) StoreShared(misc.aborted, 1);
   }
 }
 

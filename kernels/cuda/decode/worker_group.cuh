@@ -19,6 +19,9 @@ struct WorkerGroup {
   const int worker;
   int tid, warp, lane;  // tid and warp within the group.
   int entered = -1;     // Layer whose constants this role has in shared memory.
+#ifdef BATON_RACECHECK
+  int met = 0;  // Layer before which the role met the others last.
+#endif
 
   __device__ WorkerGroup(const Smem& s, int w, int t)
       : p(s.p), smem(s), misc(s.misc()), worker(w), tid(t), warp(t >> 5), lane(t & 31) {
@@ -35,11 +38,22 @@ struct WorkerGroup {
   __device__ void WaitFor(uint32_t counter, uint32_t producers) const {
     WaitCounter(p, misc, kRole, counter, producers * p.step);
   }
-  // At the end of the role's list; by one thread.
-  __device__ void Finish() const {
-    if (tid == 0) *const_cast<volatile uint32_t*>(&misc.finished[kRole]) = 1;
+  // At the end of the role's list, or after an abort before it.
+  __device__ void Finish() {
+    MeetAtLayer(p.layer_count);
+    if (tid == 0) StoreShared(misc.finished[kRole], 1);
   }
   __device__ void Sync() const { NamedBarrier(1 + kRole, kThreadCount); }
+  // Check build: before a task of layer l the role waits until all roles of the worker, which are
+  // all threads but the watchdog's and those that have none, are done with the layers before it.
+  // Tasks need nothing of later layers, and no role leaves without having met the others as often.
+  __device__ void MeetAtLayer([[maybe_unused]] int l) {
+#ifdef BATON_RACECHECK
+    __syncwarp();
+#pragma unroll 1
+    for (; met < l; ++met) NamedBarrier(3 + kRoles, kThreads - 32 * (p.row_tiles > 1 ? 1 : 2));
+#endif
+  }
   __device__ bool RowActive(int column) const { return misc.active_rows >> column & 1; }
   __device__ const LayerDevice& layer() const { return misc.layer[kRole][entered & 1]; }
 
@@ -71,8 +85,10 @@ struct WorkerGroup {
       reinterpret_cast<uint4*>(&task())[lane] = reinterpret_cast<const uint4*>(&NextTask())[lane];
     __syncwarp();
     if (task().op == kEndOfList) return false;
-    if (tid == 0)
-      misc.at[kRole] = {uint32_t(worker), task().index, uint32_t(task().op), task().layer};
+    MeetAtLayer(task().layer);
+    if (tid == 0) {
+      RecordPlace(misc, kRole, {uint32_t(worker), task().index, uint32_t(task().op), task().layer});
+    }
     const int l = min(int(task().layer), p.layer_count - 1);
     if (l != entered) {
       if (l != entered + 1 || entered < 0) {  // Not copied ahead; its place may be in use.
@@ -133,7 +149,8 @@ struct WorkerGroup {
   __device__ long long WaitRouting() const {
     uint32_t& routed = misc.routed[kRole][warp];
     if (routed >> 16 == task().layer) return 0;
-    const long long waited = misc.active_rows == 0 ? 0 : WaitRoutingPhase();
+    const bool waits = misc.active_rows != 0 || kRacecheck;
+    const long long waited = waits ? WaitRoutingPhase() : 0;
     __syncwarp();
     if (lane == 0) routed = uint32_t(task().layer) << 16 | uint32_t(misc.active_count);
     __syncwarp();
