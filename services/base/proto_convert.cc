@@ -15,7 +15,8 @@ absl::StatusOr<SamplingParams> FromProto(const v1::SamplingParams& message) {
     return absl::InvalidArgumentError(
         absl::StrCat("sampling.temperature: wanted 0 to 100, found ", temperature));
   }
-  return SamplingParams{.temperature = temperature, .seed = message.seed()};
+  return SamplingParams{.temperature = temperature < kLeastTemperature ? 0.0f : temperature,
+                        .seed = message.seed()};
 }
 
 v1::FinishReason ToProto(FinishReason finish) {

@@ -22,6 +22,17 @@ TEST(ProtoConvertTest, SamplingIsChecked) {
   }
 }
 
+// Logits over a temperature near zero overflow, and what overflows is no longer told apart.
+TEST(ProtoConvertTest, TemperaturesNextToZeroAreGreedy) {
+  v1::SamplingParams message;
+  for (float least : {std::numeric_limits<float>::denorm_min(), 1e-38f, 9e-7f}) {
+    message.set_temperature(least);
+    EXPECT_EQ(FromProto(message)->temperature, 0.0f) << least;
+  }
+  message.set_temperature(kLeastTemperature);
+  EXPECT_EQ(FromProto(message)->temperature, kLeastTemperature);
+}
+
 TEST(ProtoConvertTest, ReportsSurviveBothWays) {
   const WorkerReport report{.role = WorkerRole::kPrefill,
                             .incarnation = "abc",
