@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "kernels/cuda/baseline/baseline_decode.h"
 #include "kernels/cuda/bench/bench_rows.h"
 #include "kernels/cuda/bench/noise_fill.h"
+#include "kernels/cuda/bench/step_intervals.h"
 #include "kernels/cuda/bench/stream_bench.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/cuda_device.h"
@@ -30,11 +30,6 @@ constexpr int kStreamChunks = 3;
 double MillisecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
       .count();
-}
-
-double Quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[std::min(values.size() - 1, static_cast<size_t>(q * values.size()))];
 }
 
 // One event a step; owned here because a failed measurement must not leak them.
@@ -131,11 +126,9 @@ absl::StatusOr<DecodeMeasurement> CudaBaselineBenchmark::Measure(const DecodePoi
   BATON_ASSIGN_OR_RETURN(m.distinct_experts, decode->ReadDistinctExperts(steps));
   BATON_ASSIGN_OR_RETURN(const std::vector<double> intervals,
                          events.Intervals(point.warm_up_steps));
-  m.step_ms_mean = std::accumulate(intervals.begin(), intervals.end(), 0.0) / intervals.size();
-  m.step_ms_median = m.device_ms_median = Quantile(intervals, 0.5);
-  m.step_ms_p99 = Quantile(intervals, 0.99);
   std::vector<int> contexts = ContextsOf(point);
-  m.tokens_per_second = contexts.size() / (m.step_ms_mean * 1e-3);
+  SetStepTimes(intervals, contexts.size(), m);
+  m.device_ms_median = m.step_ms_median;
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const auto idle = std::chrono::steady_clock::now();
   BATON_RETURN_IF_ERROR(decode->Step());

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <numeric>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "kernels/cuda/bench/bench_rows.h"
 #include "kernels/cuda/bench/noise_fill.h"
+#include "kernels/cuda/bench/step_intervals.h"
 #include "kernels/cuda/cuda_check.h"
 
 namespace baton::cuda {
@@ -17,16 +17,6 @@ namespace {
 
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double Quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[std::min(values.size() - 1, static_cast<size_t>(q * values.size()))];
-}
-
-double Mean(const std::vector<double>& values) {
-  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / values.size();
 }
 
 uint64_t Digest(uint64_t digest, const StepOutput& output) {
@@ -49,12 +39,9 @@ struct StepTimes {
     distinct += output.distinct_experts;
   }
   void Summarize(int rows, DecodeMeasurement* m) const {
-    m->step_ms_mean = Mean(host_ms);
-    m->step_ms_median = Quantile(host_ms, 0.5);
-    m->step_ms_p99 = Quantile(host_ms, 0.99);
+    SetStepTimes(host_ms, rows, *m);
     m->device_ms_median = Quantile(device_ms, 0.5);
-    m->tokens_per_second = rows / (m->step_ms_mean * 1e-3);
-    m->distinct_experts = host_ms.empty() ? 0 : distinct / host_ms.size();
+    m->distinct_experts = distinct / host_ms.size();
   }
 };
 
