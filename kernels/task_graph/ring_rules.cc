@@ -67,9 +67,8 @@ absl::Status CheckRing(const RingSchedule& schedule, const RingShape& ring) {
   return CheckChunks(schedule, {"kv", schedule.kv, ring.kv_slots, ring.kv_slot_bytes});
 }
 
-absl::Status CheckRings(const ModelConfig& config, const TaskGraph& graph, const StepLoad& load,
-                        const RingShape& ring) {
-  BATON_RETURN_IF_ERROR(HappensBefore::Of(graph, ListOrder::kByRole).status());
+absl::Status CheckEveryRing(const ModelConfig& config, const TaskGraph& graph, const StepLoad& load,
+                            const RingShape& ring) {
   for (int worker = 0; worker < graph.worker_count(); ++worker) {
     const absl::Status status =
         CheckRing(RingSchedule::Of(config, graph, worker, load, ring), ring);
@@ -77,6 +76,12 @@ absl::Status CheckRings(const ModelConfig& config, const TaskGraph& graph, const
       return absl::InvalidArgumentError(absl::StrCat("worker ", worker, ": ", status.message()));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckRings(const ModelConfig& config, const TaskGraph& graph, const StepLoad& load,
+                        const RingShape& ring) {
+  BATON_RETURN_IF_ERROR(HappensBefore::Of(graph, ListOrder::kByRole).status());
+  return CheckEveryRing(config, graph, load, ring);
 }
 
 }  // namespace baton

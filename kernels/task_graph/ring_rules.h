@@ -26,7 +26,11 @@ namespace baton {
 // chunks out of task order, or one of GateUp or Down in a layer that the worker does not route.
 absl::Status CheckRing(const RingSchedule& schedule, const RingShape& ring);
 
-// CheckRing for each worker of `graph`, and that the graph by role has no circle.
+// CheckRing for each worker of `graph`, whom the error names.
+absl::Status CheckEveryRing(const ModelConfig& config, const TaskGraph& graph, const StepLoad& load,
+                            const RingShape& ring);
+
+// The same, and that the graph by role has no circle.
 absl::Status CheckRings(const ModelConfig& config, const TaskGraph& graph, const StepLoad& load,
                         const RingShape& ring);
 

@@ -121,9 +121,7 @@ absl::Status CudaDecodeRunner::CheckOwnRings(const TaskGraph& graph) const {
                          .in_flight_chunks = InFlightChunks(plan),
                          .kv_slots = plan.page_slot_count,
                          .kv_slot_bytes = static_cast<int>(params_.kv_tile_bytes)};
-    for (int worker = 0; worker < graph.worker_count(); ++worker) {
-      BATON_RETURN_IF_ERROR(CheckRing(RingSchedule::Of(config_, graph, worker, load, ring), ring));
-    }
+    BATON_RETURN_IF_ERROR(CheckEveryRing(config_, graph, load, ring));
   }
   return absl::OkStatus();
 }
