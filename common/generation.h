@@ -9,13 +9,14 @@ namespace baton {
 
 using TokenId = int32_t;
 
-inline constexpr float kLeastTemperature = 1e-6f;
+// Of requests: lower ones are greedy. Neighbouring float32 logits are further apart than noise
+// there, so that the highest is drawn anyway, until quotients overflow.
+inline constexpr float kLeastTemperature = 1e-12f;
 
 // How tokens are chosen from logits.
 struct SamplingParams {
   // 0 is greedy (ties go to the lowest id). Above 0: Gumbel-max over logits / temperature, which
-  // draws from softmax(logits / temperature). Range [0, 100]. Requests below kLeastTemperature are
-  // greedy: what float32 still tells apart draws the highest logit there, until quotients overflow.
+  // draws from softmax(logits / temperature). Range [0, 100].
   float temperature = 0.0f;
   // Key of the counter-based generator (Philox4x32-10, counter = {token id / 4, position, 0, 0},
   // lane = token id % 4), so that a draw depends on the seed, the position and the token id alone,

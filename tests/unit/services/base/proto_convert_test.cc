@@ -25,7 +25,7 @@ TEST(ProtoConvertTest, SamplingIsChecked) {
 // Logits over a temperature near zero overflow, and what overflows is no longer told apart.
 TEST(ProtoConvertTest, TemperaturesNextToZeroAreGreedy) {
   v1::SamplingParams message;
-  for (float least : {std::numeric_limits<float>::denorm_min(), 1e-38f, 9e-7f}) {
+  for (float least : {std::numeric_limits<float>::denorm_min(), 1e-38f, 9e-13f}) {
     message.set_temperature(least);
     EXPECT_EQ(FromProto(message)->temperature, 0.0f) << least;
   }
