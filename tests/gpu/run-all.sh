@@ -3,7 +3,8 @@
 #   tests/gpu/run-all.sh BIN ROOT [LOGS] [ONLY]
 # BIN: a folder with the programs, or with what tests/gpu/pack.sh made of them. ROOT: this repository. LOGS: outputs.
 # ONLY: run the steps whose names contain it, or one of several with commas between. BATON_STEP_SECONDS: no step may
-# take longer. BATON_CHECKPOINTS: where to make checkpoints, else in memory.
+# take longer. BATON_CHECKPOINTS: where to make checkpoints, else in memory. BATON_SANITIZER: the compute-sanitizer to
+# take, else that of PATH.
 # Exit status 0 when every step that ran passed.
 set -uo pipefail
 

@@ -198,17 +198,16 @@ __device__ __forceinline__ void FetchRows(const MmaGroup<NT>& c) {
   AsyncCopyWait();
   __syncwarp();
 }
-// A lane's sum of squares of a row in xs, of what is left without `mean`.
+// A lane's sum of squares of a row in xs.
 template <int NT>
-__device__ __forceinline__ float SquaresInXs(const OwnPlaces<NT>& places, int row_tile,
-                                             float mean) {
+__device__ __forceinline__ float SquaresInXs(const OwnPlaces<NT>& places, int row_tile) {
   TurnSquares squares;
 #pragma unroll 1
   for (int first = 0; first < places.count; first += TurnSquares::kTurns) {
 #pragma unroll
     for (int n = 0; n < TurnSquares::kTurns; ++n) {
       if (first + n < places.count)
-        squares.of[n] += SumOfSquares(places.Of(row_tile, first + n), mean);
+        squares.of[n] += SumOfSquares(places.Of(row_tile, first + n), 0.0f);
     }
   }
   return squares.Sum();
@@ -276,8 +275,7 @@ __device__ void LoadRows(MmaGroup<NT>& c) {
     PutLayerNormSums(c, places);
   } else {
 #pragma unroll 1
-    for (int j = 0; j < NT; ++j)
-      PutPartial(c, 0, j, NT == 1 ? fetched : SquaresInXs(places, j, 0.0f));
+    for (int j = 0; j < NT; ++j) PutPartial(c, 0, j, NT == 1 ? fetched : SquaresInXs(places, j));
   }
   AsyncCopyWait();
   c.Sync();
