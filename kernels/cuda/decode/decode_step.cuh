@@ -176,7 +176,11 @@ __device__ void RunAttentionRole(const Smem& smem, int worker, int tid) {
       RunAttentionMerge<NT>(c);
       if (SoleRowPackets<NT>(smem.p, c.misc)) {
         c.Count();
-        if (c.tid == 0) BarrierArrive(SmemAddress(&c.misc.merged));
+        if (c.tid == 0) {
+          BarrierArrive(SmemAddress(&c.misc.merged));
+          // No phase without a wait for it, also where the worker owns no rows of OutputProj.
+          c.Wait(c.misc.merged, c.task().layer & 1, kWaitTile);
+        }
       } else {
         c.Signal();
       }
