@@ -79,6 +79,7 @@ __device__ void FinishLmHead(EpilogueGroup<NT>& c) {
   constexpr int kFields = 5;
   static_assert(kEpilogueThreads * kFields * 4 <= kStages<NT> * kMmaWarps / kTeams<NT> * 512);
   // The MMA warps have no tile after the head's: the partial tiles' room is free.
+  c.MeetAtLayer(p.layer_count + 1);
   float* scratch = c.smem.reduce();
 #pragma unroll
   for (int j = 0; j < NT; ++j) {

@@ -79,7 +79,7 @@ __device__ __forceinline__ void AsyncCopyWaitAllBut() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 __device__ __forceinline__ void AsyncCopyWait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-// This thread's stores to shared memory come before bulk copies that are started from now on.
+// What this thread did to shared memory comes before bulk copies that are started from now on.
 __device__ __forceinline__ void ProxyFence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -6,10 +6,13 @@
 // - words that are read and written at any time are accessed with atomics,
 // - where several warps write the same to the same place, one does: in MakeList the others wait for
 //   it, in ClearDeadValues each warp of a pair clears the half that it reads,
+// - a fence parts what a lane has read from the bulk copies that come after its arrival. The served
+//   kernel has none: the reads are done when the lane arrives, and the copy starts after that,
 // - no role reads what it has not waited for, not even to throw it away: WaitRouting waits without
 //   rows, too,
 // - all roles of a worker meet between layers (WorkerGroup::MeetAtLayer), where else other workers
-//   keep them apart.
+//   keep them apart, and once the head's products are made: of the MMA warps that made one the tool
+//   does not take it that the others, too, are done with what lies there.
 // Without the macro all of this is what it stands for: one arrival, a volatile access, nothing.
 #pragma once
 
@@ -30,6 +33,7 @@ inline constexpr int kWarpArrivals = kRacecheck ? 32 : 1;
 // build, every lane once.
 __device__ __forceinline__ void WarpArrive(const uint64_t& barrier, bool arrives) {
   if constexpr (kRacecheck) {
+    ProxyFence();
     BarrierArrive(SmemAddress(&barrier));
     __syncwarp();  // The barrier's address may be lane 0's to change.
   } else {

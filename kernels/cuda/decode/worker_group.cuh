@@ -40,7 +40,7 @@ struct WorkerGroup {
   }
   // At the end of the role's list, or after an abort before it.
   __device__ void Finish() {
-    MeetAtLayer(p.layer_count);
+    MeetAtLayer(p.layer_count + 1);
     if (tid == 0) StoreShared(misc.finished[kRole], 1);
   }
   __device__ void Sync() const { NamedBarrier(1 + kRole, kThreadCount); }
