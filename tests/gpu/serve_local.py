@@ -83,26 +83,42 @@ def metrics(log_dir, role):
 
 
 class Stream:
-    """One long answer; remembers when each message came."""
+    """Long answers, one after the other until it is stopped; remembers when each message came."""
 
-    def __init__(self, address, vocab, seed, tokens):
-        self.times = []
-        self.process = subprocess.Popen(generate(address, ids(256, vocab, seed), tokens), stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL)
+    def __init__(self, command):
+        self.command = command
+        self.answers = []  # Of each, the times of its messages.
+        self.lock = threading.Lock()
+        self.process = None
+        self.stopped = False
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
     def read(self):
-        for _ in self.process.stdout:
-            self.times.append(time.monotonic())
+        while True:
+            with self.lock:
+                if self.stopped:
+                    return
+                self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            times = []
+            self.answers.append(times)
+            for _ in self.process.stdout:
+                times.append(time.monotonic())
+            if self.process.wait() != 0:
+                return
 
     def gaps_ms(self, begin, end):
-        inside = [t for t in self.times if begin <= t <= end]
-        return [1e3 * (b - a) for a, b in zip(inside, inside[1:])]
+        inside = [[t for t in times if begin <= t <= end] for times in self.answers]
+        return [1e3 * (b - a) for times in inside for a, b in zip(times, times[1:])]
 
     def stop(self):
-        self.process.kill()
-        self.process.wait()
+        """False: an answer had failed."""
+        with self.lock:
+            self.stopped = True
+            alive = self.thread.is_alive()
+            self.process.kill()
+        self.thread.join()
+        return alive
 
 
 def percentile(values, share):
@@ -113,9 +129,11 @@ def between_tokens(address, vocab, seconds, prompt_tokens, context):
     """Gaps of eight streams alone, then while prompts of prompt_tokens arrive one after the other."""
     # Made before: the threads that read the streams must not wait for this one.
     prompts = [ids(prompt_tokens, vocab, 1000 + i) for i in range(int(20 * seconds))]
-    streams = [Stream(address, vocab, 100 + i, context - 400) for i in range(STREAMS)]
+    streams = [Stream(generate(address, ids(256, vocab, 100 + i), context - 400)) for i in range(STREAMS)]
     deadline = time.monotonic() + 60
-    while any(len(stream.times) < 20 for stream in streams) and time.monotonic() < deadline:
+    while any(not stream.gaps_ms(0, deadline) for stream in streams) and time.monotonic() < deadline:
+        if not all(stream.thread.is_alive() for stream in streams):
+            sys.exit("a stream's answer failed")
         time.sleep(0.02)
     begin = time.monotonic()
     time.sleep(seconds)
@@ -125,12 +143,15 @@ def between_tokens(address, vocab, seconds, prompt_tokens, context):
         count += 1
     end = time.monotonic()
     for name, span in (("alone", (begin, middle)), (f"beside {count} prompts of {prompt_tokens}", (middle, end))):
-        gaps = [gap for stream in streams for gap in stream.gaps_ms(*span)]
+        of_each = [stream.gaps_ms(*span) for stream in streams]
+        if not all(of_each):
+            sys.exit(f"between tokens, {name}: a stream had no two tokens in {span[1] - span[0]:.1f} s")
+        gaps = sum(of_each, [])
         print(f"between tokens of {STREAMS} streams, {name}: {len(gaps)} gaps, median {percentile(gaps, 0.5):.2f} ms, "
               f"p99 {percentile(gaps, 0.99):.2f} ms, longest {max(gaps, default=float('nan')):.2f} ms", flush=True)
     print(f"first token of those prompts: median {percentile(first_ms, 0.5):.1f} ms", flush=True)
-    for stream in streams:
-        stream.stop()
+    if not all([stream.stop() for stream in streams]):
+        sys.exit("a stream's answer failed")
 
 
 def first_tokens(options, address, vocab, log_dir):
