@@ -176,9 +176,9 @@ class WorkerSimulation {
     if (normalises) normalised_ = task.layer;
     multiply_.started = true;
     const DeviceConstants& device = world_.device;
-    const double operands = normalises        ? device.norm_us * world_.row_tiles()
-                            : join || experts ? 0.0
-                                              : device.operands_us;
+    const double norm_us =
+        world_.rows == 1 ? device.sole_norm_us : device.norm_us * world_.row_tiles();
+    const double operands = normalises ? norm_us : join || experts ? 0.0 : device.operands_us;
     Busy(now, device.task_us + operands);
     return true;
   }

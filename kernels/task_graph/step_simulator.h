@@ -18,10 +18,11 @@ struct DeviceConstants {
   double stream_bytes_per_second = 4.62e12;  // All workers together, nothing computed.
   double load_latency_us = 0.8;              // From issue to landing of a chunk, the stream idle.
   double publish_us = 1.3;                   // A gpu-scope fence and an add, while streaming.
-  double hop_us = 1.3;      // From the add, or the store of a packet, to a reader that sees it.
-  double norm_us = 1.91;    // A row tile of x to normalised fragments.
-  double task_us = 0.14;    // Every task of a role: its barriers, its first operands.
-  double finish_us = 0.29;  // From a task's last product to its stores.
+  double hop_us = 1.3;        // From the add, or the store of a packet, to a reader that sees it.
+  double norm_us = 1.91;      // A row tile of x to normalised fragments,
+  double sole_norm_us = 1.4;  // and a row that is the only one.
+  double task_us = 0.14;      // Every task of a role: its barriers, its first operands.
+  double finish_us = 0.29;    // From a task's last product to its stores.
   // A chunk with the multiplying warps, and 1000 bytes of it: multiply_us, and row_tile_us for
   // every eight rows that it multiplies.
   double chunk_us = 0.324;

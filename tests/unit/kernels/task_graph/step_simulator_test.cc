@@ -27,6 +27,7 @@ DeviceConstants OnlyMemory() {
           .publish_us = 0,
           .hop_us = 0,
           .norm_us = 0,
+          .sole_norm_us = 0,
           .task_us = 0,
           .finish_us = 0,
           .chunk_us = 0,
