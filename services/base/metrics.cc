@@ -3,17 +3,39 @@
 #include <prometheus/exposer.h>
 #include <prometheus/registry.h>
 
+#include <atomic>
+#include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "services/base/knock.h"
 
 namespace baton {
+namespace {
+
+constexpr std::chrono::milliseconds kKnockInterval(5);
+
+}  // namespace
 
 Metrics::Metrics(const std::string& role)
     : role_(role), registry_(std::make_shared<prometheus::Registry>()) {}
 
-Metrics::~Metrics() = default;
+// The endpoint's thread looks whether it should end every two seconds, and when somebody connects.
+Metrics::~Metrics() {
+  if (exposer_ == nullptr) return;
+  std::atomic<bool> ended = false;
+  std::thread knocker([&] {
+    while (!ended) {
+      Knock(listen_, port_);
+      std::this_thread::sleep_for(kKnockInterval);
+    }
+  });
+  exposer_.reset();
+  ended = true;
+  knocker.join();
+}
 
 prometheus::Counter& Metrics::AddCounter(const MetricName& name) {
   return prometheus::BuildCounter()
@@ -47,7 +69,9 @@ absl::StatusOr<int> Metrics::Serve(const std::string& listen) {
   try {
     exposer_ = std::make_unique<prometheus::Exposer>(listen, 1);
     exposer_->RegisterCollectable(registry_);
-    return exposer_->GetListeningPorts().at(0);
+    listen_ = listen;
+    port_ = exposer_->GetListeningPorts().at(0);
+    return port_;
   } catch (const std::exception& error) {
     return absl::UnavailableError(
         absl::StrCat("cannot serve metrics on ", listen, ": ", error.what()));

@@ -48,6 +48,8 @@ class Metrics {
   // Shared because the exposer keeps a weak_ptr.
   std::shared_ptr<prometheus::Registry> registry_;
   std::unique_ptr<prometheus::Exposer> exposer_;
+  std::string listen_;  // As Serve was told, and
+  int port_ = 0;        // what it listens on.
 };
 
 // Upper bounds in seconds.
