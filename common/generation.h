@@ -2,6 +2,7 @@
 // proto/. Plain values; no thread owns them.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -31,6 +32,9 @@ enum class FinishReason : uint8_t { kNone = 0, kStop, kLength, kCancelled, kErro
 struct SampledToken {
   TokenId token = -1;
   float logprob = 0.0f;
+
+  // False: the logits were not finite, and `token` is none.
+  bool valid() const { return token >= 0 && std::isfinite(logprob); }
 };
 
 }  // namespace baton

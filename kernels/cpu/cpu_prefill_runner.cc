@@ -75,7 +75,7 @@ absl::StatusOr<std::optional<SampledToken>> CpuPrefillRunner::RunChunk(const Pre
                             .logits = chunk.logits != nullptr ? chunk.logits->data() : nullptr});
   }
   engine_->Start();
-  BATON_RETURN_IF_ERROR(engine_->Wait());
+  engine_->Wait();
   if (!chunk.sample) return std::nullopt;
   return engine_->result(0);
 }

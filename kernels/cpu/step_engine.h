@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "kernels/cpu/cpu_model.h"
 #include "kernels/cpu/interpreter.h"
 #include "kernels/cpu/step_buffers.h"
@@ -34,8 +33,7 @@ class StepEngine {
   StepPlan& plan() { return plan_; }
 
   void Start();
-  // Internal if a sampled row's logits were not finite; names the row of the plan.
-  absl::Status Wait();
+  void Wait();
 
   // Of the last step: one per plan().sampled.
   const SampledToken& result(int sampled) { return buffers_.result(sampled); }

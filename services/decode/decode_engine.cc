@@ -195,6 +195,10 @@ void DecodeEngine::AwaitStep() {
 void DecodeEngine::PublishRow(const RowResult& result) {
   Sequence& sequence = *sequences_.at(result.row_id);
   const bool last = result.finish != FinishReason::kNone;
+  if (!result.sampled.valid()) {
+    if (!last) batch_.Leave(sequence.slot);
+    return FailWithoutToken(sequence);
+  }
   if (sequence.completion_tokens == 0) {  // Its prompt went in through the row.
     options_.metrics->inline_prefills.Increment();
     options_.metrics->inline_prefill_tokens.Increment(
@@ -208,6 +212,13 @@ void DecodeEngine::PublishRow(const RowResult& result) {
   if (last) {
     EndSequence(sequence.id, result.finish, absl::OkStatus());
   }
+}
+
+void DecodeEngine::FailWithoutToken(Sequence& sequence) {
+  spdlog::error("msg=\"logits are not finite\" request_id={} completion_tokens={}",
+                sequence.job.request_id, sequence.completion_tokens);
+  EndSequence(sequence.id, FinishReason::kError,
+              absl::InternalError("the model's logits are not finite: no token was sampled"));
 }
 
 // A step failed: its requests fail, the others and the worker go on unless the device is lost.

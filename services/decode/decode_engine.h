@@ -83,6 +83,8 @@ class DecodeEngine {
   void AwaitStep();
   void RunSelfPrefill();
   void PublishRow(const RowResult& result);
+  // A row or a prompt whose logits were not finite fails alone.
+  void FailWithoutToken(Sequence& sequence);
   void FailBatch(const absl::Status& status);
   void LoseDevice(const absl::Status& status);
 

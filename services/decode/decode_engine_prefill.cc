@@ -65,6 +65,7 @@ void DecodeEngine::RunSelfPrefill() {
 
 // The prompt's K/V lies in sequence.pages.
 void DecodeEngine::FinishPrefill(Sequence& sequence, const SampledToken& first) {
+  if (!first.valid()) return FailWithoutToken(sequence);
   const auto prompt_tokens = static_cast<uint32_t>(sequence.job.prompt.size());
   options_.arena->ShrinkWindow(prompt_tokens, prompt_tokens + sequence.job.max_tokens,
                                &sequence.pages);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,12 @@ struct ScriptedDecodeState {
   std::vector<RowJoin> joins;  // All that were submitted, in order.
   int chunks_run = 0;          // Of prefill.
   int fail_chunk = 0;          // 0: never.
+  TokenId not_finite = -1;     // The logits that this token would have been sampled from are not.
+
+  SampledToken Sampled(TokenId token, float logprob) const {
+    if (token != not_finite) return {.token = token, .logprob = logprob};
+    return {.token = 0x7fffffff, .logprob = std::numeric_limits<float>::quiet_NaN()};
+  }
 };
 
 class ScriptedDecodeRunner final : public DecodeRunner {
@@ -79,7 +86,7 @@ class ScriptedDecodeRunner final : public DecodeRunner {
                                                              : FinishReason::kNone;
       output.rows.push_back({.slot = static_cast<int>(slot),
                              .row_id = row->row_id,
-                             .sampled = {.token = row->token, .logprob = -0.5f},
+                             .sampled = state_->Sampled(row->token, -0.5f),
                              .finish = finish});
       if (finish != FinishReason::kNone) row.reset();
     }
@@ -127,7 +134,8 @@ class ScriptedPrefillRunner final : public PrefillRunner {
       return absl::InternalError("scripted chunk failure");
     }
     if (!chunk.sample) return std::optional<SampledToken>();
-    return std::optional<SampledToken>({.token = chunk.tokens.back() + 1, .logprob = -0.25f});
+    const SampledToken first{.token = chunk.tokens.back() + 1, .logprob = -0.25f};
+    return state_ != nullptr ? state_->Sampled(first.token, first.logprob) : first;
   }
 
  private:

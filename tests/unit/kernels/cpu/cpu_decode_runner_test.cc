@@ -1,7 +1,9 @@
 #include "kernels/cpu/cpu_decode_runner.h"
 
 #include <cmath>
+#include <cstring>
 #include <random>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,6 +56,47 @@ TEST(CpuDecodeRunner, NeighboursThatComeAndGoChangeNothing) {
     driver.Step();
   }
   EXPECT_EQ(driver.emitted(2), RunAlone(*backend, watched));
+}
+
+TEST(CpuDecodeRunner, ARowWhoseLogitsAreNotFiniteHasNoTokenAndHarmsNoOther) {
+  ModelConfig config = SyntheticConfig();
+  config.tied_head = false;
+  std::vector<RawTensor> tensors = SyntheticTensors(config, {.dtype = DType::kF32});
+  constexpr TokenId kBad = 7;
+  for (RawTensor& tensor : tensors) {
+    if (tensor.name != "model.embed_tokens.weight") continue;
+    const float nan = NAN;
+    std::memcpy(tensor.bytes.data() + kBad * config.hidden * sizeof(float), &nan, sizeof nan);
+  }
+  const SyntheticModel model(config, tensors);
+  const auto backend = model.MakeBackend({.threads = 1});
+  const auto run = [&](std::vector<TokenId> first) {
+    BatchDriver driver(*backend, 2, 16);
+    StepInput input;
+    for (int slot = 0; slot < int(first.size()); ++slot) {
+      input.joins.push_back({.slot = slot,
+                             .row_id = 1,
+                             .token = first[slot],
+                             .max_new_tokens = 5,
+                             .pages = driver.Pages(slot)});
+    }
+    std::vector<std::vector<SampledToken>> rows(first.size());
+    for (int step = 0; step < 5; ++step) {
+      EXPECT_TRUE(driver.decode().Submit(std::exchange(input, {})).ok());
+      const auto output = driver.decode().Await();
+      EXPECT_TRUE(output.ok()) << output.status();
+      for (const RowResult& row : output->rows) rows[row.slot].push_back(row.sampled);
+    }
+    return rows;
+  };
+  const auto both = run({3, kBad}), alone = run({3});
+  ASSERT_EQ(both[0].size(), 5u);
+  for (int step = 0; step < 5; ++step) {
+    EXPECT_TRUE(both[0][step].valid());
+    EXPECT_EQ(both[0][step].token, alone[0][step].token);
+    EXPECT_EQ(both[0][step].logprob, alone[0][step].logprob);
+    EXPECT_FALSE(both[1][step].valid()) << "its keys are not numbers either";
+  }
 }
 
 TEST(CpuDecodeRunner, EndsRowsByStopIdAndByLength) {

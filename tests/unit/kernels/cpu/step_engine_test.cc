@@ -25,8 +25,7 @@ std::vector<SampledToken> RunPromptStep(const CpuModel& model, const StepEngineO
   std::vector<SampledToken> results;
   for (int step = 0; step < 2; ++step) {
     engine.Start();
-    const absl::Status status = engine.Wait();
-    EXPECT_TRUE(status.ok()) << status;
+    engine.Wait();
   }
   for (int i = 0; i < options.max_rows; ++i) results.push_back(engine.result(i));
   EXPECT_GT(engine.distinct_experts(), 1);
@@ -64,7 +63,7 @@ TEST(StepEngine, AnyScheduleAndAnyNumberOfWorkersGivesTheSameBits) {
   }
 }
 
-TEST(StepEngine, ReportsLogitsThatAreNotFinite) {
+TEST(StepEngine, SamplesNoTokenFromLogitsThatAreNotFinite) {
   TemporaryDirectory directory;
   std::vector<RawTensor> tensors = SyntheticTensors(SyntheticConfig(), {.dtype = DType::kF32});
   for (RawTensor& tensor : tensors) {
@@ -84,7 +83,8 @@ TEST(StepEngine, ReportsLogitsThatAreNotFinite) {
                    .sampled = {{.row = 0}},
                    .kv = {static_cast<std::byte*>(memory.base()), &layout}};
   engine.Start();
-  EXPECT_EQ(engine.Wait().code(), absl::StatusCode::kInternal);
+  engine.Wait();
+  EXPECT_FALSE(engine.result(0).valid());
 }
 
 }  // namespace

@@ -14,9 +14,10 @@ namespace baton {
 
 class SyntheticModel {
  public:
-  explicit SyntheticModel(const ModelConfig& config = SyntheticConfig(),
-                          DType dtype = DType::kBf16) {
-    WriteSyntheticCheckpoint(directory_.path(), config, {.dtype = dtype});
+  explicit SyntheticModel(const ModelConfig& config = SyntheticConfig(), DType dtype = DType::kBf16)
+      : SyntheticModel(config, SyntheticTensors(config, {.dtype = dtype})) {}
+  SyntheticModel(const ModelConfig& config, const std::vector<RawTensor>& tensors) {
+    WriteCheckpointFiles(directory_.path(), config, tensors);
     auto opened = Checkpoint::Open(directory_.path());
     if (!opened.ok()) std::fprintf(stderr, "%s\n", opened.status().ToString().c_str());
     BATON_CHECK(opened.ok());

@@ -14,6 +14,7 @@ namespace baton {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 // Collects one request's stream; waits for its end.
 class Reader {
@@ -333,6 +334,45 @@ TEST_F(DecodeEngineTest, AFailedStepFailsItsRequestsAndTheEngineGoesOn) {
   Reader next(6);
   Submit(Job(6), next);
   EXPECT_EQ(next.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_TRUE(WaitIdle());
+}
+
+TEST_F(DecodeEngineTest, ARowWhoseLogitsAreNotFiniteFailsAlone) {
+  client_.AnswerByItself();
+  state_.not_finite = 10;
+  DecodeJob elsewhere = Job(30);
+  elsewhere.prompt = {50, 51, 52};
+  for (int steps : {1, 2}) {
+    steps_in_flight_ = steps;
+    Start(/*max_rows=*/2);
+    Reader hit(500), beside(30), after(30);
+    Submit(Job(500), hit);
+    Submit(elsewhere, beside);
+    AttachAll();
+    EXPECT_TRUE(absl::IsInternal(hit.WaitEnd().status));
+    EXPECT_THAT(hit.WaitEnd().status.message(), HasSubstr("not finite"));
+    EXPECT_EQ(hit.WaitEnd().finish, FinishReason::kError);
+    EXPECT_THAT(hit.tokens, ElementsAre(8, 9));
+    EXPECT_EQ(beside.WaitEnd().finish, FinishReason::kLength);
+    Submit(elsewhere, after);
+    EXPECT_EQ(after.WaitEnd().finish, FinishReason::kLength);
+    EXPECT_TRUE(WaitIdle());
+    EXPECT_EQ(state_.resets, 0);
+  }
+}
+
+TEST_F(DecodeEngineTest, APromptWhoseLogitsAreNotFiniteFails) {
+  prefills_itself_ = true;
+  state_.not_finite = 8;
+  Start();
+  Reader hit(5), after(1);
+  Submit(Job(5), hit);
+  EXPECT_TRUE(absl::IsInternal(hit.WaitEnd().status));
+  EXPECT_THAT(hit.tokens, ElementsAre());
+  DecodeJob elsewhere = Job(1);
+  elsewhere.prompt = {50, 51, 52};
+  Submit(elsewhere, after);
+  EXPECT_EQ(after.WaitEnd().finish, FinishReason::kLength);
   EXPECT_TRUE(WaitIdle());
 }
 
