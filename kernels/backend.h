@@ -108,7 +108,7 @@ class PrefillRunner {
  public:
   virtual ~PrefillRunner() = default;
   virtual int max_chunk_tokens() const = 0;
-  // The first token if chunk.sample, else nullopt.
+  // The first token, valid() or not, if chunk.sample, else nullopt.
   virtual absl::StatusOr<std::optional<SampledToken>> RunChunk(const PrefillChunk& chunk) = 0;
   // Chunks of different prompts and of one arena, max_chunk_tokens() together, as one: one result
   // each. At most max_packed_prompts().

@@ -8,6 +8,13 @@
 #include "common/check.h"
 
 namespace baton {
+namespace {
+
+absl::Status NotFinite(const char* part) {
+  return absl::InternalError(absl::StrCat(part, ": wanted finite logits, found none to sample of"));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<SequenceRunner>> SequenceRunner::Make(
     Backend& backend, const SequenceRunnerOptions& options) {
@@ -69,6 +76,7 @@ absl::StatusOr<GeneratedSequence> SequenceRunner::Generate(absl::Span<const Toke
                                                .logits = last ? &result.prompt_logits : nullptr}));
   }
   if (!first.has_value()) return absl::InternalError("prefill: wanted a first token, found none");
+  if (!first->valid()) return NotFinite("prefill");
   result.tokens.push_back(*first);
   if (count == 1) return result;
   StepInput input;
@@ -84,6 +92,7 @@ absl::StatusOr<GeneratedSequence> SequenceRunner::Generate(absl::Span<const Toke
       return absl::InternalError(
           absl::StrCat("decode: wanted 1 row of the step, found ", output.rows.size()));
     }
+    if (!output.rows[0].sampled.valid()) return NotFinite("decode");
     result.tokens.push_back(output.rows[0].sampled);
   }
   return result;

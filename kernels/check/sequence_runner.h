@@ -41,7 +41,8 @@ class SequenceRunner {
   static absl::StatusOr<std::unique_ptr<SequenceRunner>> Make(Backend& backend,
                                                               const SequenceRunnerOptions& options);
 
-  // `count` tokens after the prompt, whatever they are (no stop ids).
+  // `count` tokens after the prompt, whatever they are (no stop ids). Internal: a step's logits
+  // were not finite.
   absl::StatusOr<GeneratedSequence> Generate(absl::Span<const TokenId> prompt, int count,
                                              const SamplingParams& sampling = {});
 

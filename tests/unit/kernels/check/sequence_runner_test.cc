@@ -33,5 +33,19 @@ TEST(SequenceRunner, RefusesWhatDoesNotFit) {
   EXPECT_EQ((*runner)->Generate({}, 1).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// A check of such a model must not pass, nor may what it generates be compared with anything.
+TEST(SequenceRunner, SaysThatLogitsAreNotFinite) {
+  ModelConfig config = SyntheticConfig();
+  config.tied_head = false;
+  constexpr TokenId kBad = 7;
+  const SyntheticModel model(config, TensorsWithNanEmbedding(config, kBad));
+  const auto backend = model.MakeBackend({.threads = 1});
+  auto runner = SequenceRunner::Make(*backend, {.max_tokens = 60});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_EQ((*runner)->Generate({{1, kBad}}, 1).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ((*runner)->Generate({{1, kBad}}, 4).status().code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE((*runner)->Generate({{1, 2}}, 1).ok());
+}
+
 }  // namespace
 }  // namespace baton

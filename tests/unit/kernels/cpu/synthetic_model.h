@@ -2,7 +2,10 @@
 // backend.
 #pragma once
 
+#include <cmath>
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include "common/check.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -37,6 +40,17 @@ class SyntheticModel {
   TemporaryDirectory directory_;
   std::unique_ptr<Checkpoint> checkpoint_;
 };
+
+// Float32 tensors of `config`; the embedding of `token` begins with what is not a number.
+inline std::vector<RawTensor> TensorsWithNanEmbedding(const ModelConfig& config, int token) {
+  std::vector<RawTensor> tensors = SyntheticTensors(config, {.dtype = DType::kF32});
+  for (RawTensor& tensor : tensors) {
+    if (tensor.name != "model.embed_tokens.weight") continue;
+    const float nan = NAN;
+    std::memcpy(tensor.bytes.data() + token * config.hidden * sizeof nan, &nan, sizeof nan);
+  }
+  return tensors;
+}
 
 // SyntheticConfig with a shared expert and LayerNorm.
 inline ModelConfig SharedExpertConfig() {
