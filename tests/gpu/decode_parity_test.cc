@@ -231,6 +231,18 @@ class Model {
   const std::vector<PageId>& PagesOf(const KvPageTable& table, int layer) const {
     return config().layers[layer].sliding ? table.window : table.full;
   }
+  // Of each row and layer, from position first(row, layer) on.
+  template <typename First>
+  void Read(const KvLayout& layout, const std::vector<std::byte>& arena, int ring, First&& first,
+            Rows& rows) const {
+    for (int row = 0; row < this->rows(); ++row) {
+      const KvPageTable table = Pages(row, ring);
+      for (int layer = 0; layer < config().layer_count; ++layer) {
+        for (int at = first(row, layer); at < int(prompts_[row].size()); ++at)
+          rows[row].kv[{layer, at}] = ReadKv(layout, arena, layer, PagesOf(table, layer), at);
+      }
+    }
+  }
   std::vector<std::byte> ArenaBefore(const KvLayout& layout, int ring, const Rows& before) const;
   // Positions of a row before its first step on the GPU.
   int Before(int row) const { return std::max(0, int(prompts_[row].size()) - steps_); }
@@ -260,11 +272,9 @@ Rows Model::OnCpu(CpuMode mode) const {
                                              .logits = &result[row].logits});
     if (!token.ok()) std::fprintf(stderr, "%s\n", token.status().ToString().c_str());
     BATON_CHECK(token.ok());
-    for (int layer = 0; layer < config().layer_count; ++layer) {
-      for (int at = 0; at < int(prompts_[row].size()); ++at)
-        result[row].kv[{layer, at}] = ReadKv(layout, arena, layer, PagesOf(table, layer), at);
-    }
   }
+  Read(
+      layout, arena, pages(), [](int, int) { return 0; }, result);
   return result;
 }
 
@@ -336,14 +346,10 @@ absl::StatusOr<Rows> Model::OnGpu(const Rows& before) const {
     BATON_ASSIGN_OR_RETURN(result[row].logits, runner->ReadLogits(Slot(row)));
   }
   cudaMemcpy(arena.data(), device, arena.size(), cudaMemcpyDeviceToHost);
-  for (int row = 0; row < rows(); ++row) {
-    const KvPageTable table = Pages(row, ring);
-    for (int layer = 0; layer < config().layer_count; ++layer) {
-      const int first = std::max(FirstPosition(row, layer), Before(row));
-      for (int at = first; at < int(prompts_[row].size()); ++at)
-        result[row].kv[{layer, at}] = ReadKv(layout, arena, layer, PagesOf(table, layer), at);
-    }
-  }
+  const auto first = [&](int row, int layer) {
+    return std::max(FirstPosition(row, layer), Before(row));
+  };
+  Read(layout, arena, ring, first, result);
   return result;
 }
 

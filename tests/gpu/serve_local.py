@@ -122,7 +122,7 @@ class Stream:
 
 
 def percentile(values, share):
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else float("nan")
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def between_tokens(address, vocab, seconds, prompt_tokens, context):
@@ -148,7 +148,7 @@ def between_tokens(address, vocab, seconds, prompt_tokens, context):
             sys.exit(f"between tokens, {name}: a stream had no two tokens in {span[1] - span[0]:.1f} s")
         gaps = sum(of_each, [])
         print(f"between tokens of {STREAMS} streams, {name}: {len(gaps)} gaps, median {percentile(gaps, 0.5):.2f} ms, "
-              f"p99 {percentile(gaps, 0.99):.2f} ms, longest {max(gaps, default=float('nan')):.2f} ms", flush=True)
+              f"p99 {percentile(gaps, 0.99):.2f} ms, longest {max(gaps):.2f} ms", flush=True)
     print(f"first token of those prompts: median {percentile(first_ms, 0.5):.1f} ms", flush=True)
     if not all([stream.stop() for stream in streams]):
         sys.exit("a stream's answer failed")
