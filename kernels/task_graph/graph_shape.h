@@ -18,22 +18,11 @@ inline uint32_t UnitsFor(int64_t rows) {
   return static_cast<uint32_t>((rows + kUnitRows - 1) / kUnitRows);
 }
 
-// Values of Task::part for GateUp. Three stretches of the active routed experts, by id, so that a
-// worker has something to stream before attention, between attention and its merge, and between the
-// merge and the output projection.
+// Values of Task::part for GateUp.
 enum GateUpPart : uint8_t {
-  kFirstExperts = 0,
-  kSecondExperts = 1,
-  kLastExperts = 2,
-  kAlwaysActive = 3,  // The dense network of a dense layer, or the shared expert of a sparse one.
+  kRoutedExperts = 0,  // Those that are active, by id.
+  kAlwaysActive = 1,   // The dense network of a dense layer, or the shared expert of a sparse one.
 };
-inline constexpr int kExpertParts = 3;
-
-// Of `count` active experts, stretch `part` is [ExpertPartBegin(count, part),
-// ExpertPartBegin(count, part + 1)).
-constexpr int ExpertPartBegin(int count, int part) {
-  return (count * part + kExpertParts - 1) / kExpertParts;
-}
 
 struct LayerShape {
   bool sparse = false;

@@ -16,9 +16,8 @@
 //   GateUp          For each active expert, owned rows of gate and up: h = silu(gate) * up. The
 //                   worker selects the top-k itself from the router logits (ties to the lowest
 //                   id), so all workers agree without a hop; of many rows GPU workers select some
-//                   each. Parts 0 to 2 are stretches of the active experts, so that attention's
-//                   hops hide behind them; part 3 is the dense network or the shared expert. Waits
-//                   x and (parts 0 to 2) router; the worker's last one signals hidden.
+//                   each. A part of its own is the dense network or the shared expert. Waits x
+//                   and (routed experts) router; the worker's last one signals hidden.
 //   Attention       Partial softmax of (row, kv head, split) over cached keys; split bounds depend
 //                   on the row's own length only. Waits qkv; signals partial.
 //   AttentionMerge  (row, query head): merges splits in split order and the step's own new key.

@@ -32,9 +32,7 @@ std::map<MatrixKey, uint32_t> WantedUnits(const GraphShape& shape) {
     const LayerShape& layer_shape = shape.layers[layer];
     add(layer, OpKind::kRouter, 0, layer_shape.router_units);
     add(layer, OpKind::kQkvRope, 0, shape.qkv_units);
-    add(layer, OpKind::kGateUp, kFirstExperts, layer_shape.expert_rows);
-    add(layer, OpKind::kGateUp, kSecondExperts, layer_shape.expert_rows);
-    add(layer, OpKind::kGateUp, kLastExperts, layer_shape.expert_rows);
+    add(layer, OpKind::kGateUp, kRoutedExperts, layer_shape.expert_rows);
     add(layer, OpKind::kGateUp, kAlwaysActive, layer_shape.always_rows);
     add(layer, OpKind::kOutputProj, 0, shape.hidden_units);
     add(layer, OpKind::kDown, 0, shape.hidden_units);
@@ -119,10 +117,6 @@ absl::Status CheckOwnership(const TaskGraph& graph) {
   for (int layer = 0; layer < shape.layer_count(); ++layer) {
     BATON_RETURN_IF_ERROR(check_shared(layer, OpKind::kAttention));
     BATON_RETURN_IF_ERROR(check_shared(layer, OpKind::kAttentionMerge));
-    for (uint8_t part : {kSecondExperts, kLastExperts}) {
-      BATON_RETURN_IF_ERROR(CheckSameOwner(pieces, {layer, OpKind::kGateUp, kFirstExperts},
-                                           {layer, OpKind::kGateUp, part}));
-    }
     BATON_RETURN_IF_ERROR(
         CheckSameOwner(pieces, {layer, OpKind::kOutputProj, 0}, {layer, OpKind::kDown, 0}));
   }

@@ -83,10 +83,7 @@ class ChunkLister {
   }
 
   void AddGateUp(const Task& task) {
-    const int active = load_.active_experts;
-    const int slices = task.part == kAlwaysActive ? 1
-                                                  : ExpertPartBegin(active, task.part + 1) -
-                                                        ExpertPartBegin(active, task.part);
+    const int slices = task.part == kAlwaysActive ? 1 : load_.active_experts;
     for (int slice = 0; slice < slices; ++slice) {
       for (uint32_t row = task.begin; row < task.end; row += kBlockRows) {
         const int64_t rows = std::min<uint32_t>(kBlockRows, task.end - row);

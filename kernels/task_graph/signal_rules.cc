@@ -33,7 +33,7 @@ absl::Status CheckPlace(const TaskGraph& graph, int worker, const Task& task) {
   }
   if (task.op == OpKind::kGateUp) {
     const bool valid = task.part == kAlwaysActive ? layer.always_rows > 0
-                                                  : task.part < kExpertParts && layer.sparse;
+                                                  : task.part == kRoutedExperts && layer.sparse;
     if (!valid) return TaskError(graph, worker, task, "no such part in the layer");
   }
   return absl::OkStatus();

@@ -26,8 +26,8 @@ struct TaskWait {
 
 struct alignas(16) Task {
   OpKind op = OpKind::kEmbed;
-  uint8_t part = 0;  // GateUp: a GateUpPart (graph_shape.h): a stretch of the active routed
-                     // experts, or the dense network or shared expert.
+  uint8_t part = 0;  // GateUp: a GateUpPart (graph_shape.h): the active routed experts, or the
+                     // dense network or shared expert.
   uint16_t layer = 0;
   // Owned units [begin, end): of 8 output rows (Embed, Router, QkvRope, OutputProj, Down, LmHead;
   // for Embed and Down, of the hidden dimension), of one row of gate and up (GateUp). Unused by

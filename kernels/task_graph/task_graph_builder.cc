@@ -91,18 +91,14 @@ void TaskGraphBuilder::AddLayer(int layer) {
       add(OpKind::kQkvRope, qkv, {WaitOn(CounterKind::kX, layer)},
           Signal(CounterKind::kQkv, layer));
     }
-    // Work hides the hops: a third of the experts stands between QkvRope and Attention, the next
-    // before the merge, and the last before the output projection.
-    AddGateUp(worker, layer, shape.sparse ? kFirstExperts : kAlwaysActive);
+    // Where one group of threads walks the whole list, work hides the hops: the experts, or the
+    // dense network, stand between QkvRope and Attention, a shared expert before the merge.
+    AddGateUp(worker, layer, shape.sparse ? kRoutedExperts : kAlwaysActive);
     add(OpKind::kAttention, {}, {WaitOn(CounterKind::kQkv, layer)},
         Signal(CounterKind::kPartial, layer));
-    if (shape.sparse) {
-      if (shape.always_rows > 0) AddGateUp(worker, layer, kAlwaysActive);
-      AddGateUp(worker, layer, kSecondExperts);
-    }
+    if (shape.sparse) AddGateUp(worker, layer, kAlwaysActive);
     add(OpKind::kAttentionMerge, {}, {WaitOn(CounterKind::kPartial, layer)},
         Signal(CounterKind::kMerged, layer));
-    if (shape.sparse) AddGateUp(worker, layer, kLastExperts);
     if (hidden.empty()) continue;
     // What is there first is multiplied first: keys of a window are attended to before the experts
     // are through, all keys after.
@@ -129,8 +125,7 @@ void TaskGraphBuilder::AddGateUp(int worker, int layer, uint8_t part) {
   const UnitRange range = Owned(always ? shape.always_rows : shape.expert_rows, worker);
   if (range.empty()) return;
   // A worker signals hidden once, with the last of its GateUp tasks in the layer.
-  const bool last =
-      always ? !shape.sparse || Owned(shape.expert_rows, worker).empty() : part == kLastExperts;
+  const bool last = always || Owned(shape.always_rows, worker).empty();
   Add(worker, {.op = OpKind::kGateUp,
                .part = part,
                .layer = static_cast<uint16_t>(layer),

@@ -57,20 +57,16 @@ void RunGateUp(WorkerContext& context, const Task& task) {
     }
     return RunNetwork(context, {weights.gate, weights.up, owned}, normed, hidden);
   }
-  const auto& active = context.Active(task.layer, task.buffer_epoch);
-  const int count = static_cast<int>(active.size());
-  const auto first = static_cast<size_t>(ExpertPartBegin(count, task.part));
-  const auto last = static_cast<size_t>(ExpertPartBegin(count, task.part + 1));
   std::vector<const float*>& inputs = context.inputs();
-  for (size_t i = first; i < last; ++i) {
+  for (const auto& active : context.Active(task.layer, task.buffer_epoch)) {
     inputs.clear();
     hidden.clear();
-    for (const ExpertUse& use : active[i].uses) {
+    for (const ExpertUse& use : active.uses) {
       inputs.push_back(normed[use.row]);
       hidden.push_back(context.buffers().ffn_hidden(task.buffer_epoch, use.row) +
                        int64_t{use.slot} * config.expert_width + owned.first);
     }
-    const ExpertWeights& expert = weights.experts[active[i].expert];
+    const ExpertWeights& expert = weights.experts[active.expert];
     RunNetwork(context, {expert.gate, expert.up, owned}, inputs, hidden);
   }
 }

@@ -305,7 +305,7 @@ __device__ __forceinline__ SliceRange TaskSlices(const Task& task, const LayerDe
   const int always = layer.always_width > 0 ? 1 : 0;
   if (task.op == OpKind::kDown) return {0, count + always};
   if (task.part == kAlwaysActive) return {count, count + always};
-  return {ExpertPartBegin(count, task.part), ExpertPartBegin(count, task.part + 1)};
+  return {0, count};
 }
 
 }  // namespace baton::cuda

@@ -36,7 +36,7 @@ TEST(OpContract, TheLaterOfOutputProjAndDownWritesX) {
 
 TEST(OpContract, OnlyTheLastGateUpSignals) {
   const GraphShape shape = GraphShape::Of(GraphConfig(3, 1, SharedExperts::kNone));
-  const Task task{.op = OpKind::kGateUp, .part = kFirstExperts, .layer = 1, .buffer_epoch = 1};
+  const Task task{.op = OpKind::kGateUp, .part = kRoutedExperts, .layer = 1, .buffer_epoch = 1};
   EXPECT_FALSE(ContractOf(shape, task, false).signal.has_value());
   EXPECT_EQ(ContractOf(shape, task, true).signal, CounterId(CounterKind::kHidden, 1, 3));
 }

@@ -27,7 +27,7 @@ TEST(OwnershipRules, RefusesAGap) {
 
 TEST(OwnershipRules, RefusesAnOverlap) {
   EXPECT_THAT(OwnershipError([](Task& task) {
-                if (task.op == OpKind::kGateUp && task.part == kFirstExperts) ++task.end;
+                if (task.op == OpKind::kGateUp && task.part == kRoutedExperts) ++task.end;
               }),
               testing::HasSubstr("GateUp of layer 1"));
 }

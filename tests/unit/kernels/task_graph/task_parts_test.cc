@@ -55,7 +55,7 @@ TEST(TaskParts, ByRoleWhatIsRoutedWaitsForTheListInsteadOfTheRouter) {
     for (const TaskWait& wait : part.waits) EXPECT_NE(wait.counter, router);
   }
   EXPECT_EQ(routings, 1);
-  EXPECT_EQ(routed, kExpertParts + 1);  // And Down.
+  EXPECT_EQ(routed, 2);  // GateUp and Down.
 }
 
 }  // namespace
