@@ -41,6 +41,7 @@ struct DecodeMeasurement {
 
 struct DecodeBenchmarkOptions {
   bool baseline = false;  // The step as one kernel per operation instead of the megakernel.
+  bool trace = false;     // Measure will be asked for a trace.
   const Checkpoint* checkpoint = nullptr;  // Null: random weights at North Mini Code's geometry,
   int layers = 49;                         // this many layers of it.
   std::vector<DecodePoint> points;         // That will be measured: sizes the KV arena.

@@ -9,8 +9,9 @@
 
 namespace baton {
 
-// FailedPrecondition: a build without CUDA, no device, or a geometry that the kernel cannot run.
-// ResourceExhausted: weights and KV do not fit on the device. A checkpoint must outlive the result.
+// FailedPrecondition: a build without CUDA or the trace that is wanted, no device, or a geometry
+// that the kernel cannot run. ResourceExhausted: weights and KV do not fit on the device. A
+// checkpoint must outlive the result.
 absl::StatusOr<std::unique_ptr<DecodeBenchmark>> MakeDecodeBenchmark(
     const DecodeBenchmarkOptions& options);
 

@@ -63,6 +63,7 @@ absl::Status MeasureBoth(const CommandLine& line, DecodeBenchmarkOptions options
   }
   if (!line.on("baseline")) return absl::OkStatus();
   options.baseline = true;
+  options.trace = false;
   BATON_ASSIGN_OR_RETURN(const auto benchmark, MakeDecodeBenchmark(options));
   if (!line.on("json")) std::printf("\none kernel per operation in a CUDA graph:\n");
   BATON_ASSIGN_OR_RETURN(const Measurements baseline,
@@ -88,9 +89,10 @@ ExitCode RunBenchDecode(const CommandLine& line) {
   const auto points = BenchPoints(line, checkpoint == nullptr ? NorthMiniCodeGeometry().expert_count
                                                               : checkpoint->config().expert_count);
   if (!points.ok()) return Complain(points.status(), kExitUsage);
-  const absl::Status status = MeasureBoth(
-      line,
-      {.checkpoint = checkpoint.get(), .layers = static_cast<int>(*layers), .points = *points});
+  const absl::Status status = MeasureBoth(line, {.trace = line.given("trace"),
+                                                 .checkpoint = checkpoint.get(),
+                                                 .layers = static_cast<int>(*layers),
+                                                 .points = *points});
   return status.ok() ? kExitOk : Complain(status, ExitCodeFor(status));
 }
 
@@ -104,7 +106,9 @@ Command BenchDecodeCommand() {
                 {"layers", "N", "49", "without --model: how many of its 49 layers"},
                 {"baseline", "", "false",
                  "then measure the step as one kernel per operation too, and print the ratio"},
-                {"trace", "FILE", "", "write the first point's last step as Perfetto JSON"},
+                {"trace", "FILE", "",
+                 "write the first point's last step as Perfetto JSON; needs a build with "
+                 "BATON_DECODE_TRACE"},
                 {"json", "", "false", "print JSON, one object a line"}};
   for (FlagSpec& flag : BenchPointFlags()) spec.flags.push_back(std::move(flag));
   return {.spec = std::move(spec), .run = RunBenchDecode};

@@ -13,6 +13,7 @@
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/decode/decode_geometry.h"
+#include "kernels/cuda/decode/decode_trace.h"
 #include "kernels/models/north_geometry.h"
 
 namespace baton::cuda {
@@ -45,6 +46,7 @@ class CudaDecodeBenchmark : public DecodeBenchmark {
 
 absl::StatusOr<std::unique_ptr<DecodeBenchmark>> MakeCudaDecodeBenchmark(
     const DecodeBenchmarkOptions& options) {
+  BATON_RETURN_IF_ERROR(CheckTraceBuilt(options.trace));
   BATON_RETURN_IF_ERROR(CheckCudaDevice());
   const ModelConfig config = options.checkpoint != nullptr ? options.checkpoint->config()
                                                            : NorthMiniCodeGeometry(options.layers);

@@ -9,6 +9,7 @@
 #include "common/check.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/decode/decode_geometry.h"
+#include "kernels/cuda/decode/decode_trace.h"
 #include "kernels/cuda/decode/megakernel.cuh"
 #include "kernels/cuda/decode/smem.cuh"
 #include "kernels/task_graph/graph_shape.h"
@@ -276,6 +277,7 @@ absl::Status CudaDecodeRunner::UploadTasks(const TaskGraph& graph) {
   BATON_RETURN_IF_CUDA_ERROR(
       cudaMemcpy(tasks, flat.data(), flat.size() * sizeof(Task), cudaMemcpyHostToDevice));
   p.tasks = tasks;
+  BATON_RETURN_IF_ERROR(CheckTraceBuilt(tuning_.trace));
   if (tuning_.trace) {
     p.trace_capacity = static_cast<int>(stride) * 3;
     BATON_RETURN_IF_ERROR(DeviceArray(&p.trace, uint64_t(p.trace_capacity) * p.worker_count));

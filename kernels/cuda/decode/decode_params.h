@@ -130,10 +130,17 @@ struct WorkerStats {
   uint64_t steps;
 };
 
+// Whether the kernel can keep a trace. To ask at every task whether it should costs 1.1 % at
+// batch 1.
+#ifdef BATON_DECODE_TRACE
+inline constexpr bool kTraced = true;
+#else
+inline constexpr bool kTraced = false;
+#endif
 struct TraceEvent {
   uint64_t time_ns;
   uint16_t task;
-  uint8_t phase;  // 0 task begin, 1 waits done, 2 first chunk, 3 math done, 4 published.
+  uint8_t phase;  // 0: the task begins; 1: its waits are over; 2: done.
   uint8_t op;
   uint32_t layer;
 };

@@ -12,6 +12,12 @@ constexpr size_t kEventsPerTask = 3;
 
 }  // namespace
 
+absl::Status CheckTraceBuilt(bool wanted) {
+  if (!wanted || kTraced) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "a trace was wanted, and this build keeps none: configure it with -DBATON_DECODE_TRACE=ON");
+}
+
 std::string DecodeTraceJson(absl::Span<const TraceEvent> events, int worker_count) {
   const size_t capacity = events.size() / worker_count;
   uint64_t first = ~uint64_t{0};

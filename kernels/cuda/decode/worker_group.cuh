@@ -121,7 +121,7 @@ struct WorkerGroup {
   }
   // phase 0: begins; 1: its waits are over; 2: done.
   __device__ void Trace(int phase) const {
-    if (p.trace == nullptr || tid != 0) return;
+    if (!kTraced || p.trace == nullptr || tid != 0) return;
     const uint32_t at = task().index * 3 + phase;
     if (at >= uint32_t(p.trace_capacity)) return;
     p.trace[uint64_t(worker) * p.trace_capacity + at] = {

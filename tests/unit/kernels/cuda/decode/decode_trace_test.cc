@@ -33,6 +33,12 @@ TEST(DecodeTraceTest, SaysWhenATaskWaitedAndWorked) {
   EXPECT_EQ(spans[2]["ts"], 0.0);
 }
 
+TEST(DecodeTraceTest, IsRefusedByABuildThatKeepsNone) {
+  EXPECT_TRUE(CheckTraceBuilt(false).ok());
+  EXPECT_EQ(CheckTraceBuilt(true).code(),
+            kTraced ? absl::StatusCode::kOk : absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(DecodeTraceTest, IsEmptyWithoutEvents) {
   const auto json = nlohmann::json::parse(DecodeTraceJson(std::vector<TraceEvent>(6), 2));
   EXPECT_TRUE(json["traceEvents"].empty());
