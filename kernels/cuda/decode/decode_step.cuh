@@ -232,14 +232,15 @@ __device__ void RunEpilogue(const Smem& smem, int worker, int tid) {
 // A warp a ring, one for Down's operands, and one that watches over all.
 template <int NT>
 __device__ __forceinline__ void RunLoader(const Smem& smem, int worker, int tid) {
-  if (tid < 32) {
-    WeightLoader(smem, worker, tid).Run();
-  } else if (tid < 64) {
-    KvLoader(smem, worker, tid - 32).Run();
-  } else if (tid < 96) {
-    RunWatchdog(smem.p, smem.misc(), tid - 64);
+  const int warp = tid / 32, lane = tid % 32;
+  if (warp == kWeightWarp) {
+    WeightLoader(smem, worker, lane).Run();
+  } else if (warp == kKvWarp) {
+    KvLoader(smem, worker, lane).Run();
+  } else if (warp == kWatchdogWarp) {
+    RunWatchdog(smem.p, smem.misc(), lane);
   } else if constexpr (NT > 1) {
-    OperandLoader<NT>(smem, worker, tid - 96).Run();
+    OperandLoader<NT>(smem, worker, lane).Run();
   }
 }
 

@@ -48,14 +48,17 @@ struct RingBarriers {
 enum Role { kMmaRole, kAttentionRole, kEpilogueRole, kWeightRole, kKvRole, kOperandRole, kRoles };
 inline constexpr int kTaskLists = 3;
 inline constexpr OpKind kEndOfList = OpKind(0xff);
+// The loader's warps. That of the weights, which all wait for, shares no scheduler with the first
+// warps of the other roles, which have the most to do.
+inline constexpr int kKvWarp = 0, kWeightWarp = 1, kWatchdogWarp = 2, kOperandWarp = 3;
 // The first of a role's warps.
 __host__ __device__ constexpr int FirstWarp(Role role) {
   constexpr int kFirst[] = {0,
                             kMmaWarps,
                             kMmaWarps + kAttentionWarps,
-                            kMmaWarps + kAttentionWarps + kEpilogueWarps,
-                            kMmaWarps + kAttentionWarps + kEpilogueWarps + 1,
-                            kMmaWarps + kAttentionWarps + kEpilogueWarps + 3};
+                            kMmaWarps + kAttentionWarps + kEpilogueWarps + kWeightWarp,
+                            kMmaWarps + kAttentionWarps + kEpilogueWarps + kKvWarp,
+                            kMmaWarps + kAttentionWarps + kEpilogueWarps + kOperandWarp};
   return kFirst[role];
 }
 inline constexpr int kWarps = kThreads / 32;
