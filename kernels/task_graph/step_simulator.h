@@ -20,12 +20,12 @@ struct DeviceConstants {
   double publish_us = 1.3;                   // A gpu-scope fence and an add, while streaming.
   double hop_us = 1.3;        // From the add, or the store of a packet, to a reader that sees it.
   double norm_us = 1.91;      // A row tile of x to normalised fragments,
-  double sole_norm_us = 1.4;  // and a row that is the only one.
+  double sole_norm_us = 0.7;  // and a row that is the only one.
   double task_us = 0.14;      // Every task of a role: its barriers, its first operands.
   double finish_us = 0.29;    // From a task's last product to its stores.
   // A chunk with the multiplying warps, and 1000 bytes of it: multiply_us, and row_tile_us for
   // every eight rows that it multiplies.
-  double chunk_us = 0.324;
+  double chunk_us = 0.317;
   double multiply_us = 0.0067;
   double row_tile_us = 0.0093;
   double operands_us = 0.48;           // OutputProj and Down: until the first operands are there.
