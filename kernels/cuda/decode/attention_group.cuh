@@ -244,7 +244,7 @@ __device__ __forceinline__ void ClearDeadValues(char* tile, int page, LiveKeys l
 }
 
 // Items go to pairs in turn, the first to this: routing's list is made by warp 0.
-inline constexpr int kFirstPair = 1;
+inline constexpr int kFirstPair = 1, kFirstPairThread = kFirstPair * kPairWarps * 32;
 __device__ __forceinline__ bool InFirstPair(const AttentionGroup& c) {
   return c.warp / kPairWarps == kFirstPair;
 }
@@ -279,15 +279,22 @@ __device__ __forceinline__ bool JoinPairs(const AttentionGroup& c, const PageRin
   return true;
 }
 
+// The task's phases are those of its first item, the first pair's.
+__device__ __forceinline__ void TraceItem(const AttentionGroup& c, int row, TracePhase phase) {
+  if (kTraced && row == __ffs(c.misc.item_rows[c.layer().sliding]) - 1)
+    c.Trace(phase, kFirstPairThread);
+}
+
 __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ring, int row,
                                            const AttentionItem& item) {
   const DecodeParams& p = c.p;
   const int half = c.warp % kPairWarps;
   uint32_t q[kHeadSteps][2];
   LoadQueries(c, row, item.head, q);
-  c.Trace(1);
+  TraceItem(c, row, kTaskWaited);
   RunningAttention running;
   const bool shared = IsShared(item);
+  bool loaded = false;  // For the trace.
 #pragma unroll 1
   for (int page = item.begin; page < item.end; ++page) {
     if (shared && !IsOwn(c, item, page)) {
@@ -296,7 +303,10 @@ __device__ __forceinline__ void AttendItem(const AttentionGroup& c, PageRing& ri
     }
     float s[kKeyTiles][4];
     uint32_t weights[kKeyTiles][2];
-    ScoreKeys(q, SmemAddress(ring.Acquire()), c.lane, s);
+    const char* keys = ring.Acquire();
+    if (!loaded) TraceItem(c, row, kTaskLoaded);
+    loaded = true;
+    ScoreKeys(q, SmemAddress(keys), c.lane, s);
     ring.Release();
     const LiveKeys live{item.low, c.misc.position[row]};
     const bool all = live.HasAll(page);
@@ -342,7 +352,7 @@ __device__ __forceinline__ void SignalItems(const AttentionGroup& c) {
     c.Signal();
   } else if (InFirstPair(c)) {
     NamedBarrier(1 + kRoles, kPairWarps * 32);
-    if (c.tid == kFirstPair * kPairWarps * 32) c.Tell();
+    if (c.tid == kFirstPairThread) c.Tell();
   }
 }
 
@@ -361,7 +371,9 @@ __device__ __forceinline__ void RunAttention(const AttentionGroup& c, PageRing& 
     }
     turn = (turn + !shared) % kPairs;
   }
+  c.Trace(kTaskDone, kFirstPairThread);
   SignalItems(c);
+  c.Trace(kTaskPublished, kFirstPairThread);
 }
 
 }  // namespace baton::cuda

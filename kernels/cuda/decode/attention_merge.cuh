@@ -239,11 +239,15 @@ __device__ __forceinline__ void RunAttentionMerge(const AttentionGroup& c) {
     const bool idle = NT == 1 && OnePairStores(c) && !InFirstPair(c);
 #pragma unroll 1
     for (int pass = idle ? 0 : 1; pass < 2; ++pass) {
-      if (pass == 1) c.WaitTask();
+      if (pass == 1) {
+        c.WaitTask();
+        c.Trace(kTaskWaited);
+      }
       MergeRows<NT, kMostParts>(c, NT == 1 && pass == 0);
     }
   } else {
     c.WaitTask();
+    c.Trace(kTaskWaited);
     MergeRows<NT, kLeastParts>(c, false);
   }
 }

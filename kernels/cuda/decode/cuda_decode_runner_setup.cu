@@ -279,7 +279,7 @@ absl::Status CudaDecodeRunner::UploadTasks(const TaskGraph& graph) {
   p.tasks = tasks;
   BATON_RETURN_IF_ERROR(CheckTraceBuilt(tuning_.trace));
   if (tuning_.trace) {
-    p.trace_capacity = static_cast<int>(stride) * 3;
+    p.trace_capacity = static_cast<int>(stride) * kTracePhases;
     BATON_RETURN_IF_ERROR(DeviceArray(&p.trace, uint64_t(p.trace_capacity) * p.worker_count));
   }
   return absl::OkStatus();

@@ -137,11 +137,12 @@ inline constexpr bool kTraced = true;
 #else
 inline constexpr bool kTraced = false;
 #endif
+// When a task begins, its waits for other workers are over, its first chunk of weights or page of
+// keys is there, its products are made, and others can see them. It has those that it comes by.
+enum TracePhase { kTaskBegins, kTaskWaited, kTaskLoaded, kTaskDone, kTaskPublished, kTracePhases };
 struct TraceEvent {
-  uint64_t time_ns;
-  uint16_t task;
-  uint8_t phase;  // 0: the task begins; 1: its waits are over; 2: done.
-  uint8_t op;
+  uint64_t time_ns;  // 0: none.
+  uint32_t op;
   uint32_t layer;
 };
 

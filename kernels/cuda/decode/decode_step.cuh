@@ -118,13 +118,13 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
     const int last_layer = c.entered;
     if (!c.Next()) break;
     const OpKind op = c.task().op;
-    c.Trace(0);
+    c.Trace(kTaskBegins);
     if (op == OpKind::kOutputProj && SoleRowPackets<NT>(p, c.misc)) {
       if constexpr (NT == 1) OutputOneRow(c);
     } else if (op == OpKind::kOutputProj || op == OpKind::kDown) {
       const uint32_t waited = c.WaitTask();
       if (tid == 0) c.misc.wait_other += waited;
-      c.Trace(1);
+      c.Trace(kTaskWaited);
       if constexpr (NT > 1) {
         if (op == OpKind::kDown) {
           DownRows<NT>(c).Run();
@@ -144,10 +144,10 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
         LoadNormalised(c, op == OpKind::kLmHead ? p.final_norm : c.layer().norm);
         if (tid == 0) c.misc.wait_join += clock64() - begin;
       }
-      c.Trace(1);
+      c.Trace(kTaskWaited);
       MultiplyRows(c);
     }
-    c.Trace(2);
+    c.Trace(kTaskDone);
   }
   c.Finish();
   if (tid == 0) {
@@ -167,13 +167,14 @@ __device__ void RunAttentionRole(const Smem& smem, int worker, int tid) {
   PageRing ring{c};
   while (c.Next()) {
     const OpKind op = c.task().op;
-    if (op == OpKind::kAttention) RunRouting<NT>(c);
-    c.Trace(0);
-    c.Trace(1);
     if (op == OpKind::kAttention) {
+      c.Trace(kTaskBegins, kFirstPairThread);
+      RunRouting<NT>(c);
       RunAttention(c, ring);
     } else {
+      c.Trace(kTaskBegins);
       RunAttentionMerge<NT>(c);
+      c.Trace(kTaskDone);
       if (SoleRowPackets<NT>(smem.p, c.misc)) {
         c.Count();
         if (c.tid == 0) {
@@ -184,8 +185,8 @@ __device__ void RunAttentionRole(const Smem& smem, int worker, int tid) {
       } else {
         c.Signal();
       }
+      c.Trace(kTaskPublished);
     }
-    c.Trace(2);
   }
   c.Finish();
   if (tid == 0) smem.p.stats[worker].active_experts += smem.misc().expert_sum;
@@ -197,7 +198,9 @@ __device__ void RunEpilogue(const Smem& smem, int worker, int tid) {
   while (c.Next()) {
     switch (c.task().op) {
       case OpKind::kEmbed:
+        c.Trace(kTaskBegins);
         RunEmbed(c);
+        c.Trace(kTaskDone);
         c.TellX();
         break;
       case OpKind::kOutputProj:
@@ -210,11 +213,11 @@ __device__ void RunEpilogue(const Smem& smem, int worker, int tid) {
         c.Signal();
         break;
       case OpKind::kSample:
-        c.Trace(0);
+        c.Trace(kTaskBegins);
         c.WaitTask();
-        c.Trace(1);
+        c.Trace(kTaskWaited);
         RunSample(c);
-        c.Trace(2);
+        c.Trace(kTaskDone);
         c.Signal();
         break;
       case OpKind::kGateUp:
@@ -225,6 +228,7 @@ __device__ void RunEpilogue(const Smem& smem, int worker, int tid) {
         FinishRows(c);
         c.Count();
     }
+    c.Trace(kTaskPublished);
   }
   c.Finish();
 }

@@ -8,7 +8,55 @@
 namespace baton::cuda {
 namespace {
 
-constexpr size_t kEventsPerTask = 3;
+// Tracks of a worker: its groups of warps that walk a list of tasks.
+enum Track { kMmaTrack, kAttentionTrack, kEpilogueTrack, kTracks };
+
+Track TrackOf(OpKind op) {
+  if (op == OpKind::kAttention || op == OpKind::kAttentionMerge) return kAttentionTrack;
+  return op == OpKind::kEmbed || op == OpKind::kSample ? kEpilogueTrack : kMmaTrack;
+}
+
+// One worker's spans, task by task.
+class WorkerSpans {
+ public:
+  WorkerSpans(int worker, uint64_t first_ns, std::string* json)
+      : worker_(worker), first_ns_(first_ns), json_(json) {}
+
+  void Add(absl::Span<const TraceEvent> task) {
+    const Track track = TrackOf(static_cast<OpKind>(task[kTaskBegins].op));
+    uint64_t at = task[kTaskBegins].time_ns;
+    const auto until = [&](TracePhase phase, const char* what) {
+      // Not of this task, or of an earlier step: this one did not come by.
+      if (task[phase].time_ns < at) return;
+      Put(track, what, at, task[phase]);
+      at = task[phase].time_ns;
+    };
+    until(kTaskWaited, "wait ");
+    until(kTaskLoaded, "load ");
+    until(kTaskDone, "");
+    const TraceEvent& published = task[kTaskPublished];
+    if (published.time_ns < at) return;
+    // The epilogue warps publish what the MMA warps multiply, one task after the other.
+    const Track publisher = track == kMmaTrack ? kEpilogueTrack : track;
+    Put(publisher, "publish ", std::max(at, published_[publisher]), published);
+    published_[publisher] = published.time_ns;
+  }
+
+ private:
+  // From `begin_ns` until the event.
+  void Put(Track track, const char* what, uint64_t begin_ns, const TraceEvent& end) {
+    absl::StrAppend(
+        json_, json_->back() == '[' ? "" : ",\n", "{\"ph\":\"X\",\"pid\":", worker_,
+        ",\"tid\":", static_cast<int>(track), ",\"name\":\"", what,
+        OpName(static_cast<OpKind>(end.op)), "\",\"ts\":", (begin_ns - first_ns_) * 1e-3,
+        ",\"dur\":", (end.time_ns - begin_ns) * 1e-3, ",\"args\":{\"layer\":", end.layer, "}}");
+  }
+
+  const int worker_;
+  const uint64_t first_ns_;
+  std::string* const json_;
+  uint64_t published_[kTracks] = {};
+};
 
 }  // namespace
 
@@ -25,21 +73,11 @@ std::string DecodeTraceJson(absl::Span<const TraceEvent> events, int worker_coun
     if (event.time_ns != 0) first = std::min(first, event.time_ns);
   }
   std::string json = "{\"traceEvents\":[";
-  const char* separator = "";
   for (int worker = 0; worker < worker_count; ++worker) {
+    WorkerSpans spans(worker, first, &json);
     const auto own = events.subspan(worker * capacity, capacity);
-    for (size_t i = 0; i + kEventsPerTask <= capacity; i += kEventsPerTask) {
-      if (own[i].time_ns == 0 || own[i + 2].time_ns == 0) continue;
-      const char* const name = OpName(static_cast<OpKind>(own[i].op));
-      for (int part = 0; part < 2; ++part) {
-        const TraceEvent& begin = own[i + part];
-        absl::StrAppend(&json, separator, "{\"ph\":\"X\",\"pid\":", worker, ",\"tid\":", part,
-                        ",\"name\":\"", part == 0 ? "wait " : "", name,
-                        "\",\"ts\":", (begin.time_ns - first) * 1e-3,
-                        ",\"dur\":", (own[i + part + 1].time_ns - begin.time_ns) * 1e-3,
-                        ",\"args\":{\"layer\":", own[i].layer, "}}");
-        separator = ",\n";
-      }
+    for (size_t i = 0; i + kTracePhases <= capacity; i += kTracePhases) {
+      if (own[i].time_ns != 0) spans.Add(own.subspan(i, kTracePhases));
     }
   }
   return json + "]}";

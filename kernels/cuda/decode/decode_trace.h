@@ -12,9 +12,10 @@ namespace baton::cuda {
 // FailedPrecondition if a trace is `wanted` of a build that keeps none.
 absl::Status CheckTraceBuilt(bool wanted);
 
-// `events` [worker][capacity]: three a task (begin, waits done, end), time 0 where none was
-// written. Returns Perfetto JSON: a process a worker, with its waits on one track and its work on
-// another; microseconds since the first event.
+// `events` [worker][capacity], kTracePhases a task. Returns Perfetto JSON: a process a worker, a
+// track each for its MMA, attention and epilogue warps; of a task its waits for other workers, its
+// wait for the first chunk ("load"), its work, and until others can see what it made ("publish");
+// microseconds since the first event.
 std::string DecodeTraceJson(absl::Span<const TraceEvent> events, int worker_count);
 
 }  // namespace baton::cuda

@@ -115,7 +115,7 @@ __device__ __forceinline__ void OutputOneRow(MmaGroup<1>& c) {
   });
   c.Sync();  // All warps are done with xs.
   if (c.tid == 0) c.misc.wait_other += clock64() - begin;
-  c.Trace(1);
+  c.Trace(kTaskWaited);
 #pragma unroll
   for (int i = 0; i < kLoads; ++i) {
     const int at = (c.lane >> 2) + i * 8;

@@ -82,10 +82,11 @@ enum Turns { kNoTurns, kEvenFirst, kOddFirst };
 
 template <int NT>
 struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
-  RingPlace next{};     // Of the next chunk to take,
-  uint32_t taken = 0;   // so many in,
-  bool landed = false;  // which is known to be there.
-  uint32_t tiles = 0;   // Of 16 x 8, handed to the epilogue warps by either team.
+  RingPlace next{};       // Of the next chunk to take,
+  uint32_t taken = 0;     // so many in,
+  bool landed = false;    // which is known to be there.
+  uint32_t loaded = ~0u;  // Task whose first chunk was traced.
+  uint32_t tiles = 0;     // Of 16 x 8, handed to the epilogue warps by either team.
 
   using WorkerGroup::WorkerGroup;
 
@@ -104,6 +105,7 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
       Wait(misc.rings[kWeightRing].full[next.slot], next.phase, kWaitRing);
       if (tid == 0) misc.wait_memory += clock64() - start;
     }
+    TraceLoaded();
     // The next chunk's state is read now, behind this one's loads.
     RingPlace after = next;
     after.Advance(p.smem.slot_count);
@@ -128,7 +130,14 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
       Wait(full, next.phase, kWaitRing);
       if (tid == 0) misc.wait_memory += clock64() - start;
     }
+    TraceLoaded();
     return smem.slot(next.slot);
+  }
+  // That the task's first chunk is there.
+  __device__ void TraceLoaded() {
+    if (!kTraced || loaded == task().index) return;
+    loaded = task().index;
+    Trace(kTaskLoaded);
   }
   // A chunk that kParts warps read. Barriers count eight arrivals.
   template <int kParts>

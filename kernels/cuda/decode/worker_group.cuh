@@ -119,13 +119,13 @@ struct WorkerGroup {
     if (lane == 0) InjectDelay(1 + warp);
     __syncwarp();
   }
-  // phase 0: begins; 1: its waits are over; 2: done.
-  __device__ void Trace(int phase) const {
-    if (!kTraced || p.trace == nullptr || tid != 0) return;
-    const uint32_t at = task().index * 3 + phase;
+  // By thread `by` of the group.
+  __device__ void Trace(TracePhase phase, int by = 0) const {
+    if (!kTraced || p.trace == nullptr || tid != by) return;
+    const uint32_t at = task().index * kTracePhases + phase;
     if (at >= uint32_t(p.trace_capacity)) return;
-    p.trace[uint64_t(worker) * p.trace_capacity + at] = {
-        GlobalTimerNs(), uint16_t(task().index), uint8_t(phase), uint8_t(task().op), task().layer};
+    p.trace[uint64_t(worker) * p.trace_capacity + at] = {GlobalTimerNs(), uint32_t(task().op),
+                                                         task().layer};
   }
 
   // Returns the cycles waited (of thread 0; 0 elsewhere).
