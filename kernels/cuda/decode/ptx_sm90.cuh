@@ -1,39 +1,14 @@
-// The inline PTX of the decode kernel: barriers, bulk copies, memory order, matrix instructions.
+// The inline PTX of the decode kernel alone: bulk copies, memory order, matrix instructions.
 // Each wrapper is one instruction; nothing else in the kernel uses asm.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/cuda/ptx.cuh"
+
 namespace baton::cuda {
 
-__device__ __forceinline__ uint32_t SmemAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ __forceinline__ void BarrierInit(uint32_t barrier, uint32_t count) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count));
-}
-__device__ __forceinline__ void BarrierInitFence() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-__device__ __forceinline__ void BarrierExpect(uint32_t barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
-__device__ __forceinline__ void BarrierArrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-// Whether the phase with `parity` has completed; may suspend for a moment before it says no.
-__device__ __forceinline__ bool BarrierTryWait(uint32_t barrier, uint32_t parity) {
-  uint32_t done;
-  asm volatile(
-      "{.reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return done != 0;
-}
-// The same without suspending.
+// Whether the phase with `parity` has completed, without suspending.
 __device__ __forceinline__ bool BarrierTest(uint32_t barrier, uint32_t parity) {
   uint32_t done;
   asm volatile(
@@ -65,11 +40,6 @@ __device__ __forceinline__ void BulkLoadOnce(uint32_t destination, const void* s
       "l"(source), "r"(bytes), "r"(barrier), "l"(policy)
       : "memory");
 }
-// 16 bytes, global to shared, by this thread; AsyncCopyWait waits for all of its copies.
-__device__ __forceinline__ void AsyncCopy16(uint32_t destination, const void* source) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination), "l"(source)
-               : "memory");
-}
 __device__ __forceinline__ void AsyncCopyCommit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -77,11 +47,6 @@ __device__ __forceinline__ void AsyncCopyCommit() {
 template <int kGroups>
 __device__ __forceinline__ void AsyncCopyWaitAllBut() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
-}
-__device__ __forceinline__ void AsyncCopyWait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-// What this thread did to shared memory comes before bulk copies that are started from now on.
-__device__ __forceinline__ void ProxyFence() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 // What this thread has seen of global memory, or done to shared memory, comes before bulk copies
 // that are started from now on.
@@ -180,16 +145,6 @@ __device__ __forceinline__ uint64_t GlobalTimerNs() {
   uint64_t t;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
   return t;
-}
-
-// Registers of a thread of this warp group from here on: a multiple of 8; all its warps call it.
-template <int kRegisters>
-__device__ __forceinline__ void RaiseRegisters() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-template <int kRegisters>
-__device__ __forceinline__ void LowerRegisters() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
 // D[16,8] += A[16,16] B[16,8], bf16 in, float32 out.

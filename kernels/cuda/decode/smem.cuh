@@ -251,16 +251,6 @@ __device__ __forceinline__ uint32_t FloatToBf16Bits(float value) {
 __device__ __forceinline__ float RoundBf16(float value) {
   return Bf16BitsToFloat(FloatToBf16Bits(value));
 }
-__device__ __forceinline__ uint32_t PackBf16(float low, float high) {
-  uint32_t packed;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  return packed;
-}
-__device__ __forceinline__ float LowFloat(uint32_t pair) { return __uint_as_float(pair << 16); }
-__device__ __forceinline__ float HighFloat(uint32_t pair) {
-  return __uint_as_float(pair & 0xffff0000u);
-}
-
 // Whether the attention's result travels as packets, from merge to output projection: where there
 // is one active row, whose k-steps all warps fetch in one round trip.
 inline constexpr int kMostOneRowSteps = 32;  // Of a warp.

@@ -75,10 +75,10 @@ __device__ __forceinline__ void LoadPage(uint8_t* keys, uint8_t* values, const K
   const std::byte* tile =
       args.kv.base + page * args.kv.page_bytes + args.kv.layer_offset + blockIdx.x * kBytes;
   for (int offset = threadIdx.x * 16; offset < static_cast<int>(kBytes); offset += kThreads * 16) {
-    CopyAsync16(keys + offset, tile + offset);
-    CopyAsync16(values + offset, tile + args.kv_heads * kBytes + offset);
+    AsyncCopy16(SmemAddress(keys + offset), tile + offset);
+    AsyncCopy16(SmemAddress(values + offset), tile + args.kv_heads * kBytes + offset);
   }
-  CopyAsyncWaitAll();
+  AsyncCopyWait();
 }
 
 // scores [16, 64] = Q K^T of one page.

@@ -84,7 +84,7 @@ __device__ __forceinline__ void FetchBlock(const CUtensorMap* kv_map, const Kern
   const int stage = index % kStages;
   uint8_t* tile = ring.tiles + stage * kTileBytes<kDim>;
   BarrierWait(&ring.empty[stage], ((index / kStages) & 1) ^ 1);
-  BarrierExpectBytes(&ring.full[stage], kTileBytes<kDim>);
+  BarrierExpect(SmemAddress(&ring.full[stage]), kTileBytes<kDim>);
 #pragma unroll
   for (int page = 0; page < 2; ++page) {
     const int logical = min(max(2 * block + page, range.first_page), range.last_page);
@@ -104,7 +104,7 @@ __device__ __forceinline__ void FetchFirst(const CUtensorMap* query_map, const C
                                            const KernelArgs& args, const Shared& shared,
                                            const TileRange& range) {
   if (threadIdx.x == 0) {
-    BarrierExpectBytes(shared.query_full, kDim / 64 * args.tile_tokens * args.group * 128);
+    BarrierExpect(SmemAddress(shared.query_full), kDim / 64 * args.tile_tokens * args.group * 128);
 #pragma unroll
     for (int half = 0; half < kDim / 64; ++half) {
       TensorCopy3d(shared.queries + half * kHalfBytes, query_map, half * 64,
@@ -217,7 +217,7 @@ __device__ __forceinline__ void AttendTile(const CUtensorMap* kv_map, const Kern
   StartScores<kDim>(scores, queries, keys);
   WgmmaWait<0>();
   PinRegisters(scores);
-  if (thread == 0) BarrierArrive(&shared.keys.empty[0]);
+  if (thread == 0) BarrierArrive(SmemAddress(&shared.keys.empty[0]));
   SoftmaxBlock(scores, sums, correction, mask, range, range.first_block, args.scale_log2);
   PackWeights(scores, weights);
 
@@ -234,12 +234,12 @@ __device__ __forceinline__ void AttendTile(const CUtensorMap* kv_map, const Kern
     __syncwarp();
     WgmmaWait<1>();
     PinRegisters(scores);
-    if (thread == 0) BarrierArrive(&shared.keys.empty[stage]);
+    if (thread == 0) BarrierArrive(SmemAddress(&shared.keys.empty[stage]));
     SoftmaxBlock(scores, sums, correction, mask, range, block, args.scale_log2);
     WgmmaWait<0>();
     PinRegisters(out);
     PinRegisters(scores);  // Packed only now, when the old weights' registers are free.
-    if (thread == 0) BarrierArrive(&shared.values.empty[last_stage]);
+    if (thread == 0) BarrierArrive(SmemAddress(&shared.values.empty[last_stage]));
 #pragma unroll
     for (int j = 0; j < kDim / 2; ++j) out[j] *= correction[(j >> 1) & 1];
     PackWeights(scores, weights);
@@ -261,14 +261,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     PrefetchTensorMap(&query_map);
     PrefetchTensorMap(&kv_map);
-    BarrierInit(shared.query_full, 1);
+    BarrierInit(SmemAddress(shared.query_full), 1);
     for (int i = 0; i < kStages; ++i) {
-      BarrierInit(&shared.keys.full[i], 1);
-      BarrierInit(&shared.values.full[i], 1);
-      BarrierInit(&shared.keys.empty[i], 2);
-      BarrierInit(&shared.values.empty[i], 2);
+      BarrierInit(SmemAddress(&shared.keys.full[i]), 1);
+      BarrierInit(SmemAddress(&shared.values.full[i]), 1);
+      BarrierInit(SmemAddress(&shared.keys.empty[i]), 2);
+      BarrierInit(SmemAddress(&shared.values.empty[i]), 2);
     }
-    BarrierInitFence();
+    PublishBarriers();
   }
   const TileRange range = TileRangeOf(args, kKeys);
   __syncthreads();

@@ -1,6 +1,5 @@
-// Hopper instructions that CUDA C++ has no names for: memory barriers of the bulk copy engine,
-// tensor copies, warpgroup control. Device code only. Source of the semantics: PTX ISA 8.0 and
-// later.
+// Hopper instructions of the prefill kernels alone: tensor copies, and waits for them. Device code
+// only. Source of the semantics: PTX ISA 8.0 and later.
 #pragma once
 
 #include <cuda.h>
@@ -8,45 +7,26 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/ptx.cuh"
+
 namespace baton::prefill {
 
-__device__ __forceinline__ uint32_t SmemAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ __forceinline__ void BarrierInit(uint64_t* barrier, uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SmemAddress(barrier)), "r"(arrivals)
-               : "memory");
-}
+using cuda::AsyncCopy16;
+using cuda::AsyncCopyWait;
+using cuda::BarrierArrive;
+using cuda::BarrierExpect;
+using cuda::BarrierInit;
+using cuda::HighFloat;
+using cuda::LowerRegisters;
+using cuda::LowFloat;
+using cuda::PackBf16;
+using cuda::RaiseRegisters;
+using cuda::SmemAddress;
 
 // Makes initialised barriers visible to the copy engine; a __syncthreads() must follow.
-__device__ __forceinline__ void BarrierInitFence() {
-  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
-  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
-}
-
-__device__ __forceinline__ void BarrierExpectBytes(uint64_t* barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SmemAddress(barrier)),
-               "r"(bytes)
-               : "memory");
-}
-
-__device__ __forceinline__ void BarrierArrive(uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SmemAddress(barrier)) : "memory");
-}
-
-__device__ __forceinline__ bool BarrierTryWait(uint64_t* barrier, uint32_t parity) {
-  uint32_t done;
-  asm volatile(
-      "{\n"
-      ".reg .pred p;\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, p;\n"
-      "}\n"
-      : "=r"(done)
-      : "r"(SmemAddress(barrier)), "r"(parity)
-      : "memory");
-  return done != 0;
+__device__ __forceinline__ void PublishBarriers() {
+  cuda::BarrierInitFence();
+  cuda::ProxyFence();
 }
 
 // A wait that never ends means a bug or a lost copy: it traps, so that the host sees a launch error
@@ -54,7 +34,7 @@ __device__ __forceinline__ bool BarrierTryWait(uint64_t* barrier, uint32_t parit
 __device__ __forceinline__ void BarrierWait(uint64_t* barrier, uint32_t parity) {
   constexpr uint32_t kMaxTries = 1u << 26;
   uint32_t tries = 0;
-  while (!BarrierTryWait(barrier, parity)) {
+  while (!cuda::BarrierTryWait(SmemAddress(barrier), parity)) {
     if (++tries == kMaxTries) __trap();
   }
 }
@@ -81,39 +61,8 @@ __device__ __forceinline__ void TensorCopy3d(void* smem, const CUtensorMap* map,
       : "memory");
 }
 
-template <int kRegisters>
-__device__ __forceinline__ void RegistersIncrease() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
-}
-
-template <int kRegisters>
-__device__ __forceinline__ void RegistersDecrease() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
-}
-
-__device__ __forceinline__ void CopyAsync16(void* smem, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(SmemAddress(smem)), "l"(global)
-               : "memory");
-}
-
-__device__ __forceinline__ void CopyAsyncWaitAll() {
-  asm volatile("cp.async.wait_all;\n" ::: "memory");
-}
-
-// Two floats to packed bf16, the first in the low half.
-__device__ __forceinline__ uint32_t PackBf16(float low, float high) {
-  uint32_t packed;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  return packed;
-}
-
 __device__ __forceinline__ float RoundBf16(float value) {
   return __bfloat162float(__float2bfloat16_rn(value));
-}
-
-__device__ __forceinline__ float LowBf16(uint32_t packed) { return __uint_as_float(packed << 16); }
-__device__ __forceinline__ float HighBf16(uint32_t packed) {
-  return __uint_as_float(packed & 0xffff0000u);
 }
 
 // 4x4 transpose of 32-bit words within each group of four lanes: afterwards word i of lane t is

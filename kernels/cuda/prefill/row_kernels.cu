@@ -38,8 +38,8 @@ struct Eight {
 };
 
 __device__ __forceinline__ Eight Unpack(uint4 packed) {
-  return Eight{{LowBf16(packed.x), HighBf16(packed.x), LowBf16(packed.y), HighBf16(packed.y),
-                LowBf16(packed.z), HighBf16(packed.z), LowBf16(packed.w), HighBf16(packed.w)}};
+  return Eight{{LowFloat(packed.x), HighFloat(packed.x), LowFloat(packed.y), HighFloat(packed.y),
+                LowFloat(packed.z), HighFloat(packed.z), LowFloat(packed.w), HighFloat(packed.w)}};
 }
 
 __device__ __forceinline__ uint4 Pack(const Eight& e) {

@@ -115,7 +115,7 @@ __device__ __forceinline__ void Produce(const CUtensorMap* a_map, const CUtensor
     for (int block = 0; block < args.k_blocks; ++block) {
       BarrierWait(&ring.empty[stage], phase ^ 1);
       uint8_t* a = ring.stages + stage * kStageBytes;
-      BarrierExpectBytes(&ring.full[stage], kStageBytes);
+      BarrierExpect(SmemAddress(&ring.full[stage]), kStageBytes);
       TensorCopy2d(a, a_map, block * kGemmTileDepth, rows.row, &ring.full[stage]);
       TensorCopy2d(a + kABytes, b_map, block * kGemmTileDepth, b_row, &ring.full[stage]);
       if (++stage == kStages) {
@@ -151,7 +151,7 @@ __device__ __forceinline__ void Consume(const KernelArgs& args, const Ring& ring
       PinRegisters(acc);
       if (block != 0) {
         WgmmaWait<1>();
-        if (thread == 0) BarrierArrive(&ring.empty[previous]);
+        if (thread == 0) BarrierArrive(SmemAddress(&ring.empty[previous]));
       }
       previous = stage;
       if (++stage == kStages) {
@@ -161,7 +161,7 @@ __device__ __forceinline__ void Consume(const KernelArgs& args, const Ring& ring
     }
     WgmmaWait<0>();
     PinRegisters(acc);
-    if (thread == 0) BarrierArrive(&ring.empty[previous]);
+    if (thread == 0) BarrierArrive(SmemAddress(&ring.empty[previous]));
     const int row0 = rows.row + 64 * warpgroup + 16 * (thread >> 5);
     const int column0 = (tile % args.n_tiles) * kGemmTileColumns;
     if constexpr (kOutput == GemmOutput::kFloat) {
@@ -188,17 +188,17 @@ __global__ void __launch_bounds__(kThreads, 1)
     PrefetchTensorMap(&a_map);
     PrefetchTensorMap(&b_map);
     for (int i = 0; i < kStages; ++i) {
-      BarrierInit(&ring.full[i], 1);
-      BarrierInit(&ring.empty[i], 2);
+      BarrierInit(SmemAddress(&ring.full[i]), 1);
+      BarrierInit(SmemAddress(&ring.empty[i]), 2);
     }
-    BarrierInitFence();
+    PublishBarriers();
   }
   __syncthreads();
   if (warpgroup == 0) {
-    RegistersDecrease<40>();
+    LowerRegisters<40>();
     if (threadIdx.x == 0) Produce(&a_map, &b_map, args, ring);
   } else {
-    RegistersIncrease<232>();
+    RaiseRegisters<232>();
     Consume<kOutput>(args, ring, warpgroup - 1);
   }
 }
