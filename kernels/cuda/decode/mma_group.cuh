@@ -363,6 +363,7 @@ __device__ void MultiplyRows(MmaGroup<NT>& c) {
   if (gate_up) {
     const uint32_t waited = c.WaitRouting();
     if (c.tid == 0) c.misc.wait_routing += waited;
+    c.Trace(kTaskWaited);
     const SliceRange slices = TaskSlices(c.task(), c.layer(), c.ActiveCount());
     slice = slices.begin;
     slice_end = slices.end;
