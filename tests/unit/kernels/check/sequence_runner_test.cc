@@ -35,10 +35,8 @@ TEST(SequenceRunner, RefusesWhatDoesNotFit) {
 
 // A check of such a model must not pass, nor may what it generates be compared with anything.
 TEST(SequenceRunner, SaysThatLogitsAreNotFinite) {
-  ModelConfig config = SyntheticConfig();
-  config.tied_head = false;
   constexpr TokenId kBad = 7;
-  const SyntheticModel model(config, TensorsWithNanEmbedding(config, kBad));
+  const SyntheticModel model = ModelWithNanEmbedding(kBad);
   const auto backend = model.MakeBackend({.threads = 1});
   auto runner = SequenceRunner::Make(*backend, {.max_tokens = 60});
   ASSERT_TRUE(runner.ok()) << runner.status();

@@ -58,10 +58,8 @@ TEST(CpuDecodeRunner, NeighboursThatComeAndGoChangeNothing) {
 }
 
 TEST(CpuDecodeRunner, ARowWhoseLogitsAreNotFiniteHasNoTokenAndHarmsNoOther) {
-  ModelConfig config = SyntheticConfig();
-  config.tied_head = false;
   constexpr TokenId kBad = 7;
-  const SyntheticModel model(config, TensorsWithNanEmbedding(config, kBad));
+  const SyntheticModel model = ModelWithNanEmbedding(kBad);
   const auto backend = model.MakeBackend({.threads = 1});
   const auto run = [&](std::vector<TokenId> first) {
     BatchDriver driver(*backend, 2, 16);

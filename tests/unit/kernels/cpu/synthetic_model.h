@@ -41,15 +41,18 @@ class SyntheticModel {
   std::unique_ptr<Checkpoint> checkpoint_;
 };
 
-// Float32 tensors of `config`; the embedding of `token` begins with what is not a number.
-inline std::vector<RawTensor> TensorsWithNanEmbedding(const ModelConfig& config, int token) {
+// SyntheticConfig with a head of its own, in float32; the embedding of `token` begins with what is
+// not a number.
+inline SyntheticModel ModelWithNanEmbedding(int token) {
+  ModelConfig config = SyntheticConfig();
+  config.tied_head = false;
   std::vector<RawTensor> tensors = SyntheticTensors(config, {.dtype = DType::kF32});
   for (RawTensor& tensor : tensors) {
     if (tensor.name != "model.embed_tokens.weight") continue;
     const float nan = NAN;
     std::memcpy(tensor.bytes.data() + token * config.hidden * sizeof nan, &nan, sizeof nan);
   }
-  return tensors;
+  return SyntheticModel(config, tensors);
 }
 
 // SyntheticConfig with a shared expert and LayerNorm.
