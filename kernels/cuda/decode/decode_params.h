@@ -130,8 +130,8 @@ struct WorkerStats {
   uint64_t steps;
 };
 
-// Whether the kernel can keep a trace. To ask at every task whether it should costs 1.1 % at
-// batch 1.
+// Whether the kernel can keep a trace. To ask at every task whether it should costs time
+// (tests/bench/RESULTS.md).
 #ifdef BATON_DECODE_TRACE
 inline constexpr bool kTraced = true;
 #else

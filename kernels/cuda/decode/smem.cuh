@@ -251,6 +251,7 @@ __device__ __forceinline__ uint32_t FloatToBf16Bits(float value) {
 __device__ __forceinline__ float RoundBf16(float value) {
   return Bf16BitsToFloat(FloatToBf16Bits(value));
 }
+
 // Whether the attention's result travels as packets, from merge to output projection: where there
 // is one active row, whose k-steps all warps fetch in one round trip.
 inline constexpr int kMostOneRowSteps = 32;  // Of a warp.
