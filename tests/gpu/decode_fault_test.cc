@@ -1,6 +1,7 @@
 // The decode megakernel when something goes wrong, and when it goes on for long: lost signals of
-// every kind are named in time, impossible pages are refused, and afterwards the same bits come
-// out; ten thousand steps with rows that come and go give the same tokens whatever the delays.
+// every kind are named in time, impossible pages are refused, rows of what is no number harm no
+// other, and afterwards the same bits come out; ten thousand steps with rows that come and go give
+// the same tokens whatever the delays.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -171,6 +173,39 @@ TEST_F(DecodeFaultTest, RefusesImpossiblePagesAtOnceAndGoesOn) {
   }
   EXPECT_EQ(TenTokens(), before);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+// Their keys and values were never written and are NaN, and so is all that follows from them, the
+// router's logits too. Neighbours in the row tile, and rows of all tiles.
+TEST_F(DecodeFaultTest, RowsOfWhatIsNoNumberHaveNoTokenAndHarmNoOther) {
+  const std::vector<uint32_t> alone = TenTokens();
+  for (const int rows : {2, 8, kRows}) {
+    StepInput input;
+    for (int slot = 0; slot < rows; ++slot) {
+      input.joins.push_back(Join(slot, 338, 10, ++next_id_));
+      if (slot % 2 == 1) input.joins.back().position = kPageTokens + slot;
+    }
+    std::vector<std::vector<uint32_t>> good(rows);
+    int bad = 0;
+    for (int step = 0; step < 10; ++step) {
+      ASSERT_TRUE(runner_->Submit(std::exchange(input, {})).ok());
+      const auto output = runner_->Await();
+      ASSERT_TRUE(output.ok()) << output.status();
+      ASSERT_EQ(output->rows.size(), static_cast<size_t>(rows));
+      for (const RowResult& row : output->rows) {
+        if (row.slot % 2 == 1) {
+          EXPECT_FALSE(row.sampled.valid()) << "slot " << row.slot << " of " << rows;
+          ++bad;
+          continue;
+        }
+        good[row.slot].push_back(row.sampled.token);
+        good[row.slot].push_back(std::bit_cast<uint32_t>(row.sampled.logprob));
+      }
+    }
+    EXPECT_EQ(bad, 5 * rows);
+    for (int slot = 0; slot < rows; slot += 2) EXPECT_EQ(good[slot], alone) << "slot " << slot;
+  }
+  EXPECT_EQ(TenTokens(1), alone) << "a slot and pages that such a row had";
 }
 
 // A digest of many steps of a batch in which rows end and others take their slots.

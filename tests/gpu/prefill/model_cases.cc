@@ -95,6 +95,37 @@ std::string CheckSplitsOfModel(const std::string& model_dir) {
   return CheckSplitsOf(config, std::move(*weights), true);
 }
 
+// Beside a prompt whose first keys and values were never written and are NaN, as is all that
+// follows from them, the router's logits too: it has no token, the other one its own bits.
+std::string CheckNotANumber(int head_dim, bool softmax) {
+  const ModelConfig config = SmallConfig(head_dim, softmax);
+  auto weights = PrefillWeights::Synthetic(config, 7);
+  MUST(weights.status());
+  PrefillEngineOptions options;
+  options.max_chunk_tokens = 512;
+  options.max_segments = 2;
+  options.pinned = true;
+  Rig rig = MakeRig(config, std::move(*weights), options, 40);
+  const std::vector<TokenId> prompt = RandomPrompt(200, config.vocab, 1);
+  const std::vector<float> alone = RunPrompt(rig, prompt, rig.Pages(200, 200), 200);
+  const KvPageTable bad_pages = rig.Pages(300, 300), pages = rig.Pages(200, 200);
+  std::vector<float> logits;
+  PrefillSegment segments[2];
+  segments[0].tokens = prompt;
+  segments[0].begin = 100;
+  segments[0].pages = &bad_pages;
+  segments[0].sample = true;
+  segments[1].tokens = prompt;
+  segments[1].pages = &pages;
+  segments[1].sample = true;
+  segments[1].logits = &logits;
+  auto sampled = rig.engine->RunSegments(segments, rig.target());
+  MUST(sampled.status());
+  if ((*sampled)[0]->valid()) return absl::StrCat("token ", (*sampled)[0]->token, " of NaN");
+  if (!(*sampled)[1]->valid()) return "the other prompt has no token";
+  return logits == alone ? "" : "the other prompt has other bits";
+}
+
 std::vector<float> TensorFloats(const SafetensorsFile& file, const std::string& name) {
   auto tensor = file.Tensor(name);
   MUST(tensor.status());
@@ -160,6 +191,10 @@ std::vector<GpuCase> ModelCases(const GpuTestPaths& paths) {
                      [=] { return CheckSplits(64, true, pinned); }});
     cases.push_back({"engine splits d32" + suffix, [=] { return CheckSplits(32, false, pinned); }});
   }
+  cases.push_back(
+      {"engine beside what is not a number, d128", [] { return CheckNotANumber(128, false); }});
+  cases.push_back({"engine beside what is not a number, d64 softmax shared",
+                   [] { return CheckNotANumber(64, true); }});
   const auto add = [&](const std::string& name, OracleRun run) {
     cases.push_back({"oracle " + name, [=] { return CheckOracle(run); }});
   };
