@@ -8,77 +8,33 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/decode/cuda_decode_runner.h"
-#include "kernels/cuda/decode/weight_packer.h"
-#include "kernels/kv/model_kv_layout.h"
-#include "kernels/models/checkpoint.h"
+#include "tests/gpu/decode_rig.h"
 
 namespace baton::cuda {
 namespace {
 
-constexpr int kRows = 32;
+constexpr int kRows = kMaxRows;
 constexpr int kPagesPerRow = 6;
 constexpr int kContext = kPagesPerRow * kPageTokens;
 
-std::string SourceDir() {
-  const char* dir = std::getenv("BATON_TEST_ROOT");
-  return dir != nullptr ? dir : BATON_SOURCE_DIR;
-}
-
-class DecodeFaultTest : public testing::Test {
+class DecodeFaultTest : public NanoDecodeTest {
  protected:
+  DecodeFaultTest() : NanoDecodeTest(kPagesPerRow) {}
   void SetUp() override {
-    int count = 0;
-    const bool found = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-    cudaGetLastError();
-    if (!found) GTEST_SKIP() << "no CUDA device";
-    auto checkpoint = Checkpoint::Open(SourceDir() + "/deploy/models/north-nano");
-    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-    checkpoint_ = std::move(*checkpoint);
-    int workers = 0;
-    cudaDeviceGetAttribute(&workers, cudaDevAttrMultiProcessorCount, 0);
-    auto weights = PackedWeights::Load(config(), checkpoint_->weights(), workers, nullptr);
-    ASSERT_TRUE(weights.ok()) << weights.status();
-    weights_ = std::move(*weights);
-    graph_ = std::make_unique<TaskGraph>(TaskGraph::Build(config(), workers));
-    layout_ = MakeModelKvLayout(config(), {.element_bytes = 2, .swizzled = true},
-                                kRows * kPagesPerRow, kRows * kPagesPerRow);
-    ASSERT_EQ(cudaMalloc(&arena_, layout_.total_bytes()), cudaSuccess);
-    ASSERT_EQ(cudaMemset(arena_, 0xff, layout_.total_bytes()), cudaSuccess);
-    auto runner = CudaDecodeRunner::Create(
-        config(), *weights_, *graph_,
-        {.max_rows = kRows, .layout = layout_, .kv_base = arena_, .max_context_tokens = kContext},
-        DecodeTuning{});
-    ASSERT_TRUE(runner.ok()) << runner.status();
-    runner_ = std::move(*runner);
-  }
-  void TearDown() override {
-    runner_.reset();
-    if (arena_ != nullptr) cudaFree(arena_);
-  }
-
-  const ModelConfig& config() const { return checkpoint_->config(); }
-
-  RowJoin Join(int slot, TokenId token, int count, uint64_t id) const {
-    RowJoin join{.slot = slot, .row_id = id, .token = token, .max_new_tokens = count};
-    for (int i = 0; i < kPagesPerRow; ++i) {
-      join.pages.full.push_back(slot * kPagesPerRow + i);
-      join.pages.window.push_back(slot * kPagesPerRow + i);
-    }
-    return join;
+    NanoDecodeTest::SetUp();
+    if (!IsSkipped()) MakeRunner({});
   }
 
   // Tokens and log-probability bits of a row of ten tokens.
   std::vector<uint32_t> TenTokens(int slot = 0) {
     std::vector<uint32_t> bits;
-    EXPECT_TRUE(runner_->Submit({.joins = {Join(slot, 338, 10, ++next_id_)}}).ok());
+    EXPECT_TRUE(runner_->Submit({.joins = {Join(slot, 338, 0, 10)}}).ok());
     for (int i = 0; i < 10; ++i) {
       const auto output = runner_->Await();
       EXPECT_TRUE(output.ok()) << output.status();
@@ -96,14 +52,6 @@ class DecodeFaultTest : public testing::Test {
   int FirstToAttend(int slot, CounterKind kind) const {
     return kind == CounterKind::kPartial ? slot * 37 % graph_->worker_count() : 0;
   }
-
-  std::unique_ptr<Checkpoint> checkpoint_;
-  std::unique_ptr<PackedWeights> weights_;
-  std::unique_ptr<TaskGraph> graph_;
-  KvLayout layout_;
-  void* arena_ = nullptr;
-  std::unique_ptr<CudaDecodeRunner> runner_;
-  uint64_t next_id_ = 0;
 };
 
 // The slot of the only row: the last one's step is of 32 rows.
@@ -118,9 +66,9 @@ TEST_P(LostSignalTest, IsNamedWhateverItsKindInATenthOfASecond) {
        {CounterKind::kX, CounterKind::kRouter, CounterKind::kQkv, CounterKind::kPartial,
         CounterKind::kMerged, CounterKind::kHidden, CounterKind::kHead}) {
     const uint16_t counter =
-        CounterId(kind, kind == CounterKind::kHead ? 0 : 2, config().layer_count);
+        CounterId(kind, kind == CounterKind::kHead ? 0 : 2, config_.layer_count);
     // A step goes well, so that there are cached keys to attend to.
-    ASSERT_TRUE(runner_->Submit({.joins = {Join(slot, 5, 4, ++next_id_)}}).ok());
+    ASSERT_TRUE(runner_->Submit({.joins = {Join(slot, 5, 0, 4)}}).ok());
     ASSERT_TRUE(runner_->Await().ok());
     // A worker that signals it. Of attention only some have something to say about the row.
     const bool attends = kind == CounterKind::kPartial || kind == CounterKind::kMerged;
@@ -145,7 +93,7 @@ TEST_P(LostSignalTest, IsNamedWhateverItsKindInATenthOfASecond) {
     // The first wait that ran out of time, for this signal or for what hangs on it; and the cause.
     EXPECT_NE(output.status().message().find("waited in vain for"), std::string::npos)
         << output.status();
-    const int layer = kind == CounterKind::kHead ? config().layer_count : 2;
+    const int layer = kind == CounterKind::kHead ? config_.layer_count : 2;
     EXPECT_NE(output.status().message().find(absl::StrCat("1 signals of ", CounterKindName(kind),
                                                           ", layer ", layer, ", were lost")),
               std::string::npos)
@@ -160,7 +108,7 @@ TEST_F(DecodeFaultTest, RefusesImpossiblePagesAtOnceAndGoesOn) {
   const std::vector<uint32_t> before = TenTokens();
   for (bool window : {false, true}) {
     for (PageId page : {PageId{kRows * kPagesPerRow}, PageId{1u << 30}, ~PageId{0}}) {
-      RowJoin join = Join(1, 5, 4, ++next_id_);
+      RowJoin join = Join(1, 5, 0, 4);
       (window ? join.pages.window : join.pages.full)[2] = page;
       const auto begin = std::chrono::steady_clock::now();
       const absl::Status status = runner_->Submit({.joins = {join}});
@@ -182,7 +130,7 @@ TEST_F(DecodeFaultTest, RowsOfWhatIsNoNumberHaveNoTokenAndHarmNoOther) {
   for (const int rows : {2, 8, kRows}) {
     StepInput input;
     for (int slot = 0; slot < rows; ++slot) {
-      input.joins.push_back(Join(slot, 338, 10, ++next_id_));
+      input.joins.push_back(Join(slot, 338, 0, 10));
       if (slot % 2 == 1) input.joins.back().position = kPageTokens + slot;
     }
     std::vector<std::vector<uint32_t>> good(rows);
@@ -228,9 +176,9 @@ TEST_P(ManyStepsTest, AreTheSameUnderDelays) {
       StepInput next;
       for (int slot = 0; slot < slots; ++slot) {
         if (used[slot]) continue;
-        RowJoin join = Join(slot, static_cast<TokenId>(random() % config().vocab),
-                            1 + static_cast<int>(random() % (kContext - 1)), ++id);
-        join.sampling = {.temperature = slot % 2 == 0 ? 0.9f : 0.0f, .seed = id};
+        RowJoin join = Join(slot, static_cast<TokenId>(random() % config_.vocab), 0,
+                            1 + static_cast<int>(random() % (kContext - 1)));
+        join.sampling = {.temperature = slot % 2 == 0 ? 0.9f : 0.0f, .seed = ++id};
         next.joins.push_back(std::move(join));
         used[slot] = true;
       }

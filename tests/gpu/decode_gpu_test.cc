@@ -12,161 +12,32 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "kernels/cuda/decode/cuda_decode_runner.h"
-#include "kernels/cuda/decode/weight_packer.h"
-#include "kernels/kv/model_kv_layout.h"
-#include "kernels/models/checkpoint.h"
 #include "kernels/models/safetensors_file.h"
+#include "tests/gpu/decode_rig.h"
 
 namespace baton::cuda {
 namespace {
 
-std::string SourceDir() {
-  const char* dir = std::getenv("BATON_TEST_ROOT");
-  return dir != nullptr ? dir : BATON_SOURCE_DIR;
-}
-
-bool HasDevice() {
-  int count = 0;
-  const bool found = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-  cudaGetLastError();
-  return found;
-}
-
-int MultiprocessorCount() {
-  int sms = 0;
-  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);
-  return sms;
-}
-
-// What one row did: tokens and the bits of their log-probabilities.
-struct RowTrace {
-  std::vector<TokenId> tokens;
-  std::vector<uint32_t> logprob_bits;
-  bool operator==(const RowTrace&) const = default;
-};
-
-class DecodeGpuTest : public testing::Test {
+class DecodeGpuTest : public NanoDecodeTest {
  protected:
-  static constexpr uint32_t kPagesPerRow = 20;
-  static constexpr int kContext = kPagesPerRow * kPageTokens;
-
-  void SetUp() override {
-    if (!HasDevice()) GTEST_SKIP() << "no CUDA device";
-    auto checkpoint = Checkpoint::Open(SourceDir() + "/deploy/models/north-nano");
-    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-    checkpoint_ = std::move(*checkpoint);
-    const auto begin = std::chrono::steady_clock::now();
-    Pack(MultiprocessorCount());
-    std::printf("packed North Nano in %.3f s\n",
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    layout_ = MakeModelKvLayout(checkpoint_->config(), {.element_bytes = 2, .swizzled = true},
-                                32 * kPagesPerRow, 32 * kPagesPerRow);
-    ASSERT_EQ(cudaMalloc(&arena_, layout_.total_bytes()), cudaSuccess);
-    ASSERT_EQ(cudaMemset(arena_, 0xff, layout_.total_bytes()),
-              cudaSuccess);  // NaN where nobody wrote.
-  }
-  void TearDown() override {
-    runner_.reset();
-    if (arena_ != nullptr) cudaFree(arena_);
-  }
-
-  void Pack(int workers) {
-    auto weights =
-        PackedWeights::Load(checkpoint_->config(), checkpoint_->weights(), workers, nullptr);
-    ASSERT_TRUE(weights.ok()) << weights.status();
-    weights_ = std::move(*weights);
-    graph_ = std::make_unique<TaskGraph>(TaskGraph::Build(checkpoint_->config(), workers));
-  }
-
-  void MakeRunner(const DecodeTuning& tuning, int max_rows = 32) {
-    runner_.reset();
-    DecodeRunnerOptions options{
-        .max_rows = max_rows, .layout = layout_, .kv_base = arena_, .max_context_tokens = kContext};
-    auto runner =
-        CudaDecodeRunner::Create(checkpoint_->config(), *weights_, *graph_, options, tuning);
-    ASSERT_TRUE(runner.ok()) << runner.status();
-    runner_ = std::move(*runner);
-  }
-
-  RowJoin Join(int slot, TokenId token, int position, int max_new) const {
-    RowJoin join{.slot = slot,
-                 .row_id = next_id_++,
-                 .token = token,
-                 .position = position,
-                 .max_new_tokens = max_new};
-    for (uint32_t i = 0; i < kPagesPerRow; ++i) {
-      join.pages.full.push_back(slot * kPagesPerRow + i);
-      join.pages.window.push_back(slot * kPagesPerRow + i);
-    }
-    return join;
-  }
-
-  // Feeds prompt tokens one a step; afterwards the row can go on from the last one's logits.
-  void Feed(const std::map<int, std::vector<TokenId>>& prompts) {
-    size_t longest = 0;
-    for (const auto& [slot, prompt] : prompts) longest = std::max(longest, prompt.size());
-    for (size_t i = 0; i < longest; ++i) {
-      StepInput input;
-      for (const auto& [slot, prompt] : prompts) {
-        if (i < prompt.size()) input.joins.push_back(Join(slot, prompt[i], static_cast<int>(i), 1));
-      }
-      ASSERT_TRUE(runner_->Submit(input).ok());
-      auto output = runner_->Await();
-      ASSERT_TRUE(output.ok()) << output.status();
-      for (const RowResult& row : output->rows) last_[row.slot] = row.sampled;
-    }
-  }
-
   // What each row does when row_of_slot's rows run side by side, under random delays by a seed that
   // is not 0. Prompts have `least` tokens or more.
   std::map<int, RowTrace> Traces(const std::map<int, int>& row_of_slot, uint32_t delay_seed,
                                  int least = 5) {
-    constexpr int kTokens = 24;
-    std::map<int, RowTrace> traces;
     runner_->tuning().delay_seed = delay_seed;
-    std::map<int, std::vector<TokenId>> prompts;
-    for (const auto& [slot, row] : row_of_slot) {
-      for (int i = 0; i < least + row * 9; ++i)
-        prompts[slot].push_back((row * 131 + i * 37) % 4000 + 20);
-    }
-    Feed(prompts);
-    StepInput input;
-    for (const auto& [slot, row] : row_of_slot) {
-      RowJoin join = Join(slot, 77 + row, static_cast<int>(prompts[slot].size()), kTokens);
-      join.sampling = {.temperature = row % 3 == 0 ? 0.0f : 0.8f, .seed = uint64_t(row)};
-      input.joins.push_back(join);
-    }
-    EXPECT_TRUE(runner_->Submit(input).ok());
-    for (int i = 0; i < kTokens; ++i) {
-      if (i + 1 < kTokens) {
-        EXPECT_TRUE(runner_->Submit({}).ok());
-      }
-      auto output = runner_->Await();
-      EXPECT_TRUE(output.ok()) << output.status();
-      if (!output.ok()) return traces;
-      for (const RowResult& r : output->rows) {
-        RowTrace& t = traces[row_of_slot.at(r.slot)];
-        t.tokens.push_back(r.sampled.token);
-        t.logprob_bits.push_back(std::bit_cast<uint32_t>(r.sampled.logprob));
-      }
+    const std::vector<RowJoin> rows = Start(row_of_slot, least);
+    const auto by_id = Run({{0, {.joins = rows}}}, kTokens);
+    std::map<int, RowTrace> traces;
+    for (const RowJoin& row : rows) {
+      const auto found = by_id.find(row.row_id);
+      if (found != by_id.end()) traces[row_of_slot.at(row.slot)] = found->second;
     }
     return traces;
   }
-
-  std::unique_ptr<Checkpoint> checkpoint_;
-  std::unique_ptr<PackedWeights> weights_;
-  std::unique_ptr<TaskGraph> graph_;
-  KvLayout layout_;
-  void* arena_ = nullptr;
-  std::unique_ptr<CudaDecodeRunner> runner_;
-  std::map<int, SampledToken> last_;
-  mutable uint64_t next_id_ = 1;
 };
 
 double RelativeDistance(const std::vector<float>& a, const float* b) {
@@ -287,8 +158,7 @@ TEST_F(DecodeGpuTest, ADroppedSignalIsNamedAndTheRunnerGoesOn) {
   Feed({{0, {2, 338, 3136}}});
   const SampledToken before = last_[0];
   runner_->tuning().drop_signal_worker = 3;
-  runner_->tuning().drop_signal_counter =
-      CounterId(CounterKind::kQkv, 2, checkpoint_->config().layer_count);
+  runner_->tuning().drop_signal_counter = CounterId(CounterKind::kQkv, 2, config_.layer_count);
   ASSERT_TRUE(runner_->Submit({.joins = {Join(0, 5, 3, 4)}}).ok());
   const auto begin = std::chrono::steady_clock::now();
   const auto output = runner_->Await();
@@ -310,9 +180,9 @@ TEST_F(DecodeGpuTest, RefusesJoinsThatNameImpossiblePages) {
   MakeRunner({}, 8);
   ASSERT_NE(runner_, nullptr);
   RowJoin join = Join(0, 5, 0, 4);
-  join.pages.full[0] = 32 * kPagesPerRow;
+  join.pages.full[0] = kMaxRows * pages_per_row_;
   EXPECT_EQ(runner_->Submit({.joins = {join}}).code(), absl::StatusCode::kInvalidArgument);
-  join = Join(0, 5, 0, kContext + 1);
+  join = Join(0, 5, 0, max_context_ + 1);
   EXPECT_EQ(runner_->Submit({.joins = {join}}).code(), absl::StatusCode::kInvalidArgument);
   join = Join(9, 5, 0, 4);
   EXPECT_EQ(runner_->Submit({.joins = {join}}).code(), absl::StatusCode::kInvalidArgument);
