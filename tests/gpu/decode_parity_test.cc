@@ -1,10 +1,12 @@
 // The decode megakernel against the CPU backend over shapes: hidden sizes, head groups, expert
 // counts, top-k, windows, norms, routers, shared experts, dense layers, odd vocabularies. Every
-// layer's keys and values, which are linear in its normalised input, and the last logits.
-// Under compute-sanitizer set BATON_SLOW_DEVICE=1: four steps, past a page's end, of one, two and
-// three rows, in one tile of rows and in two, after keys and values of the CPU's; and spins that
-// may take minutes. Also tests:
-// kernels/cuda/decode/decode_step_rows8.cu, kernels/cuda/decode/decode_step_rows16.cu
+// layer's keys and values, which are linear in its normalised input, and the last logits; with the
+// rows in two, three and four tiles of rows.
+// Under compute-sanitizer set BATON_SLOW_DEVICE=1: five steps, past a page's end, of one, two,
+// three, five and seven rows, the last four in one to four tiles of rows, after keys and values of
+// the CPU's; and spins that may take minutes.
+// Also tests: kernels/cuda/decode/decode_step_rows8.cu, kernels/cuda/decode/decode_step_rows16.cu
+// Also tests: kernels/cuda/decode/decode_step_rows24.cu, kernels/cuda/decode/decode_step_rows32.cu
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,17 +20,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/bfloat16.h"
 #include "common/check.h"
 #include "kernels/check/oracle_check.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/decode/cuda_decode_runner.h"
-#include "kernels/cuda/decode/weight_packer.h"
-#include "kernels/kv/model_kv_layout.h"
-#include "kernels/models/checkpoint.h"
 #include "tests/fixtures/synthetic_checkpoint.h"
 #include "tests/fixtures/temporary_directory.h"
+#include "tests/gpu/decode_rig.h"
 
 namespace baton::cuda {
 namespace {
@@ -39,8 +39,21 @@ constexpr double kRatio = 1.25;  // Of the median distances to float32: ours ove
 constexpr double kOtherWay = 0.1;
 constexpr double kMostOtherWays = 0.12;
 
-// Of the rows, the longest first: with the third there are two tiles of rows.
-constexpr int kSlots[] = {0, 1, 9, 2, 3, 4, 5, 6, 7, 8};
+// Slots of the rows, the longest first, which is the first to join. A step is of as many tiles of
+// rows as reach the highest slot; routing's choices are published once there are five rows.
+struct Placement {
+  int max_rows;
+  std::vector<int> slots;
+};
+const Placement kPlacements[] = {
+    {16, {0, 1, 9, 2, 3, 4, 5, 6, 7, 8}},
+    {24, {0, 9, 17, 18, 10, 1, 19, 2, 11, 23}},
+    {32, {0, 9, 17, 25, 31, 1, 2, 10, 18, 26}},
+};
+// One row a step more at first, then two.
+const Placement kSlowPlacement = {32, {0, 1, 9, 17, 18, 25, 26}};
+constexpr int kSlowSteps = 5;
+const std::vector<int> kSlowLengths = {1, 1, 2, 2, 3, 4, 66};
 
 struct Case {
   std::string name;
@@ -135,13 +148,6 @@ std::vector<Case> Cases() {
 
 bool SlowDevice() { return std::getenv("BATON_SLOW_DEVICE") != nullptr; }
 
-bool HasDevice() {
-  int count = 0;
-  const bool found = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-  cudaGetLastError();
-  return found;
-}
-
 // What a run left of one row: keys and values by (layer, position), and the last logits.
 struct RowValues {
   std::map<std::pair<int, int>, std::vector<float>> kv;
@@ -185,7 +191,9 @@ std::vector<float> ReadKv(const KvLayout& layout, const std::vector<std::byte>& 
 class Model {
  public:
   explicit Model(const Case& one)
-      : workers_(one.workers), steps_(SlowDevice() ? 4 : one.lengths.back()) {
+      : workers_(one.workers),
+        no_choice_(one.no_choice),
+        steps_(SlowDevice() ? kSlowSteps : one.lengths.back()) {
     const ModelConfig& config = one.config;
     WriteSyntheticCheckpoint(directory_.path(), config, {.seed = 7});
     auto opened = Checkpoint::Open(directory_.path());
@@ -193,8 +201,7 @@ class Model {
     BATON_CHECK(opened.ok());
     checkpoint_ = std::move(*opened);
     std::mt19937 random(5);
-    const std::vector<int> lengths = SlowDevice() ? std::vector<int>{2, 3, 66} : one.lengths;
-    for (int length : lengths) {
+    for (int length : SlowDevice() ? kSlowLengths : one.lengths) {
       std::vector<TokenId> prompt(length);
       for (TokenId& token : prompt) token = static_cast<TokenId>(random() % config.vocab);
       prompts_.push_back(std::move(prompt));
@@ -202,9 +209,10 @@ class Model {
   }
 
   const ModelConfig& config() const { return checkpoint_->config(); }
+  bool no_choice() const { return no_choice_; }
   int rows() const { return static_cast<int>(prompts_.size()); }
   int pages() const { return static_cast<int>(FullPagesFor(prompts_.back().size() + 1)); }
-  int Slot(int row) const { return kSlots[rows() - 1 - row]; }
+  int Slot(const Placement& placement, int row) const { return placement.slots[rows() - 1 - row]; }
   // Positions of a row whose keys a later token of the layer may still need.
   int FirstPosition(int row, int layer) const {
     const int length = static_cast<int>(prompts_[row].size());
@@ -214,7 +222,7 @@ class Model {
   // Keys and values of every position.
   Rows OnCpu(CpuMode mode) const;
   // Of those of the GPU's own steps that were not overwritten. What comes before is `before`'s.
-  absl::StatusOr<Rows> OnGpu(const Rows& before) const;
+  absl::StatusOr<Rows> OnGpu(const Placement& placement, const Rows& before) const;
 
  private:
   KvPageTable Pages(int row, int ring) const {
@@ -251,6 +259,7 @@ class Model {
   std::unique_ptr<Checkpoint> checkpoint_;
   std::vector<std::vector<TokenId>> prompts_;
   const int workers_;
+  const bool no_choice_;
   const int steps_;  // On the GPU.
 };
 
@@ -299,9 +308,8 @@ std::vector<std::byte> Model::ArenaBefore(const KvLayout& layout, int ring,
 
 // Token by token. A row joins when as many of its tokens are left as there are steps: all end
 // together.
-absl::StatusOr<Rows> Model::OnGpu(const Rows& before) const {
-  int workers = workers_;
-  if (workers == 0) cudaDeviceGetAttribute(&workers, cudaDevAttrMultiProcessorCount, 0);
+absl::StatusOr<Rows> Model::OnGpu(const Placement& placement, const Rows& before) const {
+  const int workers = workers_ == 0 ? MultiprocessorCount() : workers_;
   BATON_ASSIGN_OR_RETURN(const auto weights,
                          PackedWeights::Load(config(), checkpoint_->weights(), workers, nullptr));
   const TaskGraph graph = TaskGraph::Build(config(), workers);
@@ -318,7 +326,7 @@ absl::StatusOr<Rows> Model::OnGpu(const Rows& before) const {
   if (SlowDevice()) tuning.timeout_ns = 300'000'000'000;
   BATON_ASSIGN_OR_RETURN(const auto runner,
                          CudaDecodeRunner::Create(config(), *weights, graph,
-                                                  {.max_rows = 16,
+                                                  {.max_rows = placement.max_rows,
                                                    .layout = layout,
                                                    .kv_base = device,
                                                    .max_context_tokens = pages() * kPageTokens},
@@ -330,7 +338,7 @@ absl::StatusOr<Rows> Model::OnGpu(const Rows& before) const {
     for (int row = 0; row < rows(); ++row) {
       if (prompts_[row].size() < left) continue;
       const size_t position = prompts_[row].size() - left;
-      input.joins.push_back({.slot = Slot(row),
+      input.joins.push_back({.slot = Slot(placement, row),
                              .row_id = next_id++,
                              .token = prompts_[row][position],
                              .position = static_cast<int>(position),
@@ -343,7 +351,7 @@ absl::StatusOr<Rows> Model::OnGpu(const Rows& before) const {
     if (SlowDevice()) BATON_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(runner->stream()));
   }
   for (int row = 0; row < rows(); ++row) {
-    BATON_ASSIGN_OR_RETURN(result[row].logits, runner->ReadLogits(Slot(row)));
+    BATON_ASSIGN_OR_RETURN(result[row].logits, runner->ReadLogits(Slot(placement, row)));
   }
   cudaMemcpy(arena.data(), device, arena.size(), cudaMemcpyDeviceToHost);
   const auto first = [&](int row, int layer) {
@@ -374,31 +382,41 @@ struct Distances {
 
 class DecodeParityTest : public testing::TestWithParam<Case> {};
 
-TEST_P(DecodeParityTest, MatchesTheCpuBufferByBuffer) {
-  if (!HasDevice()) GTEST_SKIP() << "no CUDA device";
-  const Model model(GetParam());
-  const Rows exact = model.OnCpu(CpuMode::kFloat32), bf16 = model.OnCpu(CpuMode::kBfloat16);
-  const auto gpu = model.OnGpu(bf16);
-  ASSERT_TRUE(gpu.ok()) << gpu.status();
-  std::map<int, Distances> buffers;  // By layer: its keys and values; last the logits.
+// Buffers are the layers' keys and values, and last the logits.
+void ExpectParity(const Model& model, const Rows& gpu, const Rows& bf16, const Rows& exact) {
+  std::map<int, Distances> buffers;
   const int logits = model.config().layer_count;
   for (int row = 0; row < model.rows(); ++row) {
-    for (const auto& [key, values] : (*gpu)[row].kv) {
+    for (const auto& [key, values] : gpu[row].kv) {
       buffers[key.first].Add(values, bf16[row].kv.at(key), exact[row].kv.at(key));
     }
-    buffers[logits].Add((*gpu)[row].logits, bf16[row].logits, exact[row].logits);
+    buffers[logits].Add(gpu[row].logits, bf16[row].logits, exact[row].logits);
   }
-  std::printf("%s:", GetParam().name.c_str());
   for (const auto& [buffer, d] : buffers) {
     const double ours = Median(d.ours), cpu = Median(d.cpu);
     std::printf(" %s %.4f/%.4f (%d of %zu another way)",
                 buffer == logits ? "logits" : ("layer " + std::to_string(buffer)).c_str(), ours,
                 cpu, d.other_ways, d.ours.size());
     EXPECT_LE(ours, kRatio * cpu + 1e-4) << "buffer " << buffer;
-    const double most = GetParam().no_choice ? 0 : std::max(2.0, kMostOtherWays * d.ours.size());
+    const double most = model.no_choice() ? 0 : std::max(2.0, kMostOtherWays * d.ours.size());
     EXPECT_LE(d.other_ways, most) << "buffer " << buffer;
   }
   std::printf("\n");
+}
+
+TEST_P(DecodeParityTest, MatchesTheCpuBufferByBuffer) {
+  if (!HasDevice()) GTEST_SKIP() << "no CUDA device";
+  const Model model(GetParam());
+  const Rows exact = model.OnCpu(CpuMode::kFloat32), bf16 = model.OnCpu(CpuMode::kBfloat16);
+  const auto placements =
+      SlowDevice() ? absl::MakeConstSpan(&kSlowPlacement, 1) : absl::MakeConstSpan(kPlacements);
+  for (const Placement& placement : placements) {
+    SCOPED_TRACE(testing::Message() << "at most " << placement.max_rows << " rows");
+    const auto gpu = model.OnGpu(placement, bf16);
+    ASSERT_TRUE(gpu.ok()) << gpu.status();
+    std::printf("%s, at most %d rows:", GetParam().name.c_str(), placement.max_rows);
+    ExpectParity(model, *gpu, bf16, exact);
+  }
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {

@@ -106,9 +106,9 @@ step bench-decode-ratio 200 "$bin/baton" bench decode --batch=1,8,16,32 --baseli
 step bench-decode-long 120 "$bin/baton" bench decode --batch=1 --steps=10000
 step bench-decode-pool 120 "$bin/baton" bench decode --batch=8 --routing=27
 step bench-decode-ragged 120 "$bin/baton" bench decode --contexts=100,8192,700,65536,3000,12000,1,131000
-# Every access and barrier of three small shapes; a finding is an error. racecheck, which knows of one block's own
-# barriers alone, takes the build that is made for it (kernels/cuda/decode/racecheck.cuh). Compute Sanitizer 2026.4 was
-# seen to follow that; PyPI has it as nvidia-cuda-sanitizer-api.
+# Every access and barrier of three small shapes, in one to four tiles of rows; a finding is an error. racecheck, which
+# knows of one block's own barriers alone, takes the build that is made for it (kernels/cuda/decode/racecheck.cuh).
+# Compute Sanitizer 2026.4 was seen to follow that; PyPI has it as nvidia-cuda-sanitizer-api.
 sanitizer=${BATON_SANITIZER:-compute-sanitizer}
 sanitize() {
   local name=$1 program=$2 shapes='*everyexpertchosen:*LayerNorm:*sharedexpertsaveraged'
