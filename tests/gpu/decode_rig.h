@@ -96,6 +96,7 @@ class DecodeTest : public testing::Test {
   // 0 on, that have any.
   std::map<uint64_t, RowTrace> Run(const std::map<int, StepInput>& inputs, int steps) {
     std::map<uint64_t, RowTrace> traces;
+    device_seconds_ = 0;
     for (int step = 0; step <= steps; ++step) {
       if (step < steps) {
         const auto input = inputs.find(step);
@@ -114,6 +115,8 @@ class DecodeTest : public testing::Test {
         trace.logprob_bits.push_back(std::bit_cast<uint32_t>(row.sampled.logprob));
         trace.finish = row.finish;
       }
+      device_seconds_ += output->device_seconds;
+      distinct_experts_ = output->distinct_experts;
     }
     return traces;
   }
@@ -126,6 +129,8 @@ class DecodeTest : public testing::Test {
   std::vector<KvPageTable> pages_;  // Of each row.
   int max_context_ = 0;
   std::unique_ptr<CudaDecodeRunner> runner_;
+  double device_seconds_ = 0;    // Of Run's steps together.
+  double distinct_experts_ = 0;  // Of its last step.
 };
 
 // On North Nano; a slot has the pages of its number.

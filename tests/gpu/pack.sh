@@ -14,8 +14,8 @@ trap 'rm -rf "$target"' EXIT
 build=${2:-build}
 programs=(bin/baton bin/baton-decode bin/baton-prefill bin/baton-router bin/decode_oracle bin/decode_step_bench
   bin/load_bench bin/prefill_gpu_test bin/push_bench tests/gpu_baseline tests/gpu_decode tests/gpu_decode_faults
-  tests/gpu_decode_parity tests/gpu_decode_racecheck tests/gpu_fault tests/kv_peer_process tests/system_failure
-  tests/unit_kernels_cpu tests/unit_kernels_kv)
+  tests/gpu_decode_parity tests/gpu_decode_racecheck tests/gpu_decode_wide tests/gpu_fault tests/kv_peer_process
+  tests/system_failure tests/unit_kernels_cpu tests/unit_kernels_kv)
 
 mkdir -p "$target/bin" "$target/lib/cxx"
 for program in "${programs[@]}"; do

@@ -79,6 +79,7 @@ for set in "${sets[@]}"; do
 done
 step kv-cuda-ipc 60 "$bin/unit_kernels_kv" --gtest_brief=1 --gtest_filter='*uda*'
 step decode-kernel 120 "$bin/gpu_decode"
+step decode-wide 120 "$bin/gpu_decode_wide"
 step decode-parity 120 "$bin/gpu_decode_parity" --gtest_brief=1
 step decode-faults 120 "$bin/gpu_decode_faults" --gtest_brief=1
 step baseline 120 "$bin/gpu_baseline" --gtest_brief=1
