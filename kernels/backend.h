@@ -65,9 +65,13 @@ class DecodeRunner {
   virtual ~DecodeRunner() = default;
   virtual int max_rows() const = 0;
   virtual int max_in_flight() const = 0;
-  // InvalidArgument: a join names a used slot, too few pages or an unknown page. A failed step
-  // (Internal) leaves no row in the batch; the runner is usable again after Reset() unless that
-  // fails too.
+  // InvalidArgument: no batch can take the row, as it brings too few pages, an unknown page or a
+  // number out of range. Depends on the join alone, so that it can be asked before a Submit, which
+  // refuses all that it is given together.
+  virtual absl::Status CheckJoin(const RowJoin& join) const = 0;
+  // InvalidArgument, and nothing has changed: CheckJoin refuses a join, or its slot is used. A
+  // failed step (Internal) leaves no row in the batch; the runner is usable again after Reset()
+  // unless that fails too.
   virtual absl::Status Submit(const StepInput& input) = 0;
   virtual absl::StatusOr<StepOutput> Await() = 0;  // The oldest submitted step.
   virtual absl::Status Reset() = 0;  // Drops all rows and in-flight steps after an error.

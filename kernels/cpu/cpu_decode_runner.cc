@@ -53,7 +53,10 @@ CpuDecodeRunner::CpuDecodeRunner(const CpuBackend& backend, const DecodeRunnerOp
   engine_->plan().kv = {static_cast<std::byte*>(options_.kv_base), &options_.layout};
 }
 
-absl::Status CpuDecodeRunner::ValidateJoin(const RowJoin& join) const {
+absl::Status CpuDecodeRunner::CheckJoin(const RowJoin& join) const {
+  if (join.slot < 0 || join.slot >= options_.max_rows) {
+    return Bad(join, absl::StrCat("slot: wanted 0 to ", options_.max_rows - 1));
+  }
   if (join.token < 0 || join.token >= config_.vocab) {
     return Bad(join,
                absl::StrCat("token: wanted an id below ", config_.vocab, ", found ", join.token));
@@ -89,12 +92,9 @@ absl::Status CpuDecodeRunner::Validate(const StepInput& input) const {
     used[slot] = false;
   }
   for (const RowJoin& join : input.joins) {
-    if (join.slot < 0 || join.slot >= options_.max_rows) {
-      return Bad(join, absl::StrCat("slot: wanted 0 to ", options_.max_rows - 1));
-    }
+    BATON_RETURN_IF_ERROR(CheckJoin(join));
     if (used[join.slot]) return Bad(join, "slot: wanted a free one, found it used");
     used[join.slot] = true;
-    BATON_RETURN_IF_ERROR(ValidateJoin(join));
   }
   return absl::OkStatus();
 }

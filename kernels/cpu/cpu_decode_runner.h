@@ -21,6 +21,7 @@ class CpuDecodeRunner : public DecodeRunner {
 
   int max_rows() const override { return options_.max_rows; }
   int max_in_flight() const override { return 1; }
+  absl::Status CheckJoin(const RowJoin& join) const override;
   // A leave that names a free slot is no error: its row may have finished by itself.
   absl::Status Submit(const StepInput& input) override;
   absl::StatusOr<StepOutput> Await() override;
@@ -36,7 +37,6 @@ class CpuDecodeRunner : public DecodeRunner {
 
   CpuDecodeRunner(const CpuBackend& backend, const DecodeRunnerOptions& options);
   absl::Status Validate(const StepInput& input) const;
-  absl::Status ValidateJoin(const RowJoin& join) const;
   RowResult Advance(int slot, SampledToken sampled);
 
   const ModelConfig& config_;

@@ -26,9 +26,27 @@ bool DecodeBatch::busy() const {
   return row_count_ > 0 || !steps_.empty() || !next_.leaves.empty();
 }
 
-void DecodeBatch::Join(RowJoin join, KvSequencePages pages, std::vector<TokenId> fed) {
+// Of all joins that the row will need. The step of one that is refused would fail for every row.
+absl::Status DecodeBatch::CheckJoins(RowJoin join, const std::vector<TokenId>& fed) const {
+  join.max_new_tokens += static_cast<int>(fed.size());
+  BATON_RETURN_IF_ERROR(runner_->CheckJoin(join));
+  for (TokenId token : fed) {
+    join.token = token;
+    ++join.position;
+    --join.max_new_tokens;
+    BATON_RETURN_IF_ERROR(runner_->CheckJoin(join));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeBatch::Join(RowJoin join, KvSequencePages pages, std::vector<TokenId> fed) {
   Row& row = rows_[static_cast<size_t>(join.slot)];
   BATON_CHECK(row.row_id == 0 && !row.leaving && join.row_id != 0);
+  const absl::Status allowed = CheckJoins(join, fed);
+  if (!allowed.ok()) {
+    arena_->Release(pages);
+    return allowed;
+  }
   row = {.row_id = join.row_id, .pages = std::move(pages), .fed = std::move(fed)};
   ++row_count_;
   if (!row.fed.empty()) {
@@ -39,6 +57,7 @@ void DecodeBatch::Join(RowJoin join, KvSequencePages pages, std::vector<TokenId>
     row.last_join.token = row.fed.back();
   }
   next_.joins.push_back(std::move(join));
+  return absl::OkStatus();
 }
 
 void DecodeBatch::Leave(int slot) {

@@ -29,12 +29,13 @@ class DecodeBatch {
   // Steps in flight, or rows that need one.
   bool busy() const;
 
-  // The row runs from the next step on. The batch owns `pages` until the row ends.
+  // The row runs from the next step on. The batch owns `pages` until the row ends. InvalidArgument:
+  // the runner could not take the row; then its pages are free.
   //
   // `fed`: tokens that follow join.token whatever the model samples, one a step: the rest of a
   // prompt. What is sampled before the last of them has gone in is not reported, and
   // join.max_new_tokens counts from there on.
-  void Join(RowJoin join, KvSequencePages pages, std::vector<TokenId> fed = {});
+  absl::Status Join(RowJoin join, KvSequencePages pages, std::vector<TokenId> fed = {});
   // Drops a row that has not finished, with the next step. Its results are no longer reported.
   void Leave(int slot);
 
@@ -67,6 +68,7 @@ class DecodeBatch {
     std::vector<KvSequencePages> released;  // Of rows that left with it: free once it is done.
   };
 
+  absl::Status CheckJoins(RowJoin join, const std::vector<TokenId>& fed) const;
   absl::Status SubmitOne();
   RowJoin NextFed(Row& row);
   void Feed(StepInput& input, StepInFlight& step);

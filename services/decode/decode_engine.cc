@@ -175,7 +175,9 @@ void DecodeEngine::Join(const PlannedJoin& join) {
     row.max_new_tokens = static_cast<int>(sequence.job.max_tokens);
     fed.assign(prompt.begin() + 1, prompt.end());
   }
-  batch_.Join(std::move(row), std::exchange(sequence.pages, {}), std::move(fed));
+  const absl::Status joined =
+      batch_.Join(std::move(row), std::exchange(sequence.pages, {}), std::move(fed));
+  if (!joined.ok()) FailJoin(sequence, joined);
 }
 
 void DecodeEngine::RunStep() {
@@ -219,6 +221,15 @@ void DecodeEngine::FailWithoutToken(Sequence& sequence) {
                 sequence.job.request_id, sequence.completion_tokens);
   EndSequence(sequence.id, FinishReason::kError,
               absl::InternalError("the model's logits are not finite: no token was sampled"));
+}
+
+// Not the client's fault: what no runner takes was refused at admission, or a prefill worker's
+// first token is none.
+void DecodeEngine::FailJoin(const Sequence& sequence, const absl::Status& status) {
+  spdlog::error("msg=\"the row was refused\" request_id={} error={}", sequence.job.request_id,
+                LogText(status.ToString()));
+  EndSequence(sequence.id, FinishReason::kError,
+              absl::InternalError(absl::StrCat("decode refused the row: ", status.message())));
 }
 
 // A step failed: its requests fail, the others and the worker go on unless the device is lost.

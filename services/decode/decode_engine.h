@@ -85,6 +85,7 @@ class DecodeEngine {
   void PublishRow(const RowResult& result);
   // A row or a prompt whose logits were not finite fails alone.
   void FailWithoutToken(Sequence& sequence);
+  void FailJoin(const Sequence& sequence, const absl::Status& status);
   void FailBatch(const absl::Status& status);
   void LoseDevice(const absl::Status& status);
 

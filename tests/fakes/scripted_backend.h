@@ -46,6 +46,7 @@ struct ScriptedDecodeState {
   int chunks_run = 0;          // Of prefill.
   int fail_chunk = 0;          // 0: never.
   TokenId not_finite = -1;     // The logits that this token would have been sampled from are not.
+  TokenId unknown = -1;        // No join may bring this token.
 
   SampledToken Sampled(TokenId token, float logprob) const {
     if (token != not_finite) return {.token = token, .logprob = logprob};
@@ -61,10 +62,18 @@ class ScriptedDecodeRunner final : public DecodeRunner {
   int max_rows() const override { return static_cast<int>(rows_.size()); }
   int max_in_flight() const override { return max_in_flight_; }
 
+  absl::Status CheckJoin(const RowJoin& join) const override {
+    if (join.token != state_->unknown) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("token: unknown: ", join.token));
+  }
   absl::Status Submit(const StepInput& input) override {
     ++state_->steps_submitted;
     if (state_->steps_submitted == state_->fail_submit_at_step) {
       return absl::InternalError("scripted Submit failure");
+    }
+    for (const RowJoin& join : input.joins) {
+      const absl::Status allowed = CheckJoin(join);
+      if (!allowed.ok()) return allowed;
     }
     for (int slot : input.leaves) rows_[static_cast<size_t>(slot)].reset();
     for (const RowJoin& join : input.joins) {

@@ -10,7 +10,6 @@
 #include "common/check.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/decode/decode_geometry.h"
-#include "kernels/cuda/decode/decode_row_checks.h"
 #include "kernels/cuda/decode/decode_trace.h"
 #include "kernels/cuda/decode/megakernel.cuh"
 #include "kernels/cuda/decode/smem.cuh"
@@ -120,13 +119,8 @@ absl::Status CudaDecodeRunner::ApplyJoin(const RowJoin& join, int update) {
   return absl::OkStatus();
 }
 
-RowLimits CudaDecodeRunner::JoinLimits() const {
-  return {.max_rows = max_rows_,
-          .vocab = config_.vocab,
-          .max_pages = max_pages_,
-          .max_ring = max_ring_,
-          .validate_pages = tuning_.validate_pages,
-          .layout = options_.layout};
+absl::Status CudaDecodeRunner::CheckJoin(const RowJoin& join) const {
+  return CheckRowJoin(join, limits_);
 }
 
 absl::Status CudaDecodeRunner::CheckInput(const StepInput& input) const {
@@ -140,11 +134,9 @@ absl::Status CudaDecodeRunner::CheckInput(const StepInput& input) const {
       return absl::InvalidArgumentError(absl::StrCat("leave: slot ", slot, " is named twice"));
     leaving[slot] = true;
   }
-  if (input.joins.empty()) return absl::OkStatus();
-  const RowLimits limits = JoinLimits();
   std::vector<bool> joining(max_rows_, false);
   for (const RowJoin& join : input.joins) {
-    BATON_RETURN_IF_ERROR(CheckRowJoin(join, limits));
+    BATON_RETURN_IF_ERROR(CheckJoin(join));
     if (joining[join.slot] || (in_use_[join.slot] && !leaving[join.slot])) {
       return absl::InvalidArgumentError(
           absl::StrCat("join of row ", join.row_id, ": slot ", join.slot, " is in use"));

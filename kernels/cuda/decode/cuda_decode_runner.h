@@ -46,6 +46,7 @@ class CudaDecodeRunner : public DecodeRunner {
 
   int max_rows() const override { return max_rows_; }
   int max_in_flight() const override { return 2; }
+  absl::Status CheckJoin(const RowJoin& join) const override;
   absl::Status Submit(const StepInput& input) override;
   absl::StatusOr<StepOutput> Await() override;
   absl::Status Reset() override;
@@ -73,7 +74,6 @@ class CudaDecodeRunner : public DecodeRunner {
   absl::Status UploadLayers(const PackedWeights& weights, const TaskGraph& graph);
   absl::Status UploadTasks(const TaskGraph& graph);
   void FillParams(const PackedWeights& weights, const TaskGraph& graph);
-  RowLimits JoinLimits() const;
   absl::Status CheckInput(const StepInput& input) const;
   absl::Status ApplyInput(const StepInput& input);
   absl::Status WaitForResults(uint64_t step);
@@ -93,6 +93,7 @@ class CudaDecodeRunner : public DecodeRunner {
   DecodeTuning tuning_;
   int max_rows_ = 0;
   int max_pages_ = 0, max_ring_ = 0;
+  RowLimits limits_;
   DecodeParams params_{};
   // Of shared memory, for one row and for each number of row tiles.
   static int PlanOf(int rows) { return rows == 1 ? 0 : (rows + 7) / 8; }

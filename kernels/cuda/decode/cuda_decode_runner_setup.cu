@@ -46,6 +46,12 @@ absl::Status CudaDecodeRunner::Allocate(const PackedWeights& weights, const Task
   max_pages_ = static_cast<int>(FullPagesFor(context));
   BATON_RETURN_IF_ERROR(CheckDecodePages(max_pages_));
   max_ring_ = static_cast<int>(std::max<uint32_t>(1, std::min<uint32_t>(max_pages_, 8192)));
+  limits_ = {.max_rows = max_rows_,
+             .vocab = config_.vocab,
+             .max_pages = max_pages_,
+             .max_ring = max_ring_,
+             .validate_pages = tuning_.validate_pages,
+             .layout = options_.layout};
   BATON_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   for (int i = 0; i < kRing; ++i) {
     BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begin_[i]));

@@ -125,7 +125,12 @@ TEST(CpuDecodeRunner, RefusesBadJoinsAndKeepsItsRows) {
   const auto refused = [&](auto change) {
     RowJoin join = good;
     change(join);
-    return std::string(driver.decode().Submit({.joins = {join}}).message());
+    const absl::Status submitted = driver.decode().Submit({.joins = {join}});
+    EXPECT_EQ(submitted.code(), absl::StatusCode::kInvalidArgument);
+    // Before a Submit the same is said, but for the slot's being used.
+    const absl::Status checked = driver.decode().CheckJoin(join);
+    EXPECT_EQ(checked, join.slot == 0 ? absl::OkStatus() : submitted);
+    return std::string(submitted.message());
   };
   using testing::HasSubstr;
   EXPECT_THAT(refused([](RowJoin& join) { join.slot = 0; }), HasSubstr("wanted a free one"));

@@ -19,26 +19,28 @@ class DecodeBatchTest : public testing::Test {
 
   void Join(int slot, uint64_t row_id, int max_new_tokens) {
     KvSequencePages pages = Reserve();
-    batch_.Join({.slot = slot,
-                 .row_id = row_id,
-                 .token = 10,
-                 .position = 3,
-                 .max_new_tokens = max_new_tokens,
-                 .pages = pages.Table()},
-                std::move(pages));
+    EXPECT_TRUE(batch_
+                    .Join({.slot = slot,
+                           .row_id = row_id,
+                           .token = 10,
+                           .position = 3,
+                           .max_new_tokens = max_new_tokens,
+                           .pages = pages.Table()},
+                          std::move(pages))
+                    .ok());
   }
   // A prompt of `prompt` that goes in through the row.
-  void JoinFed(int slot, uint64_t row_id, std::vector<TokenId> prompt, int max_new_tokens,
-               std::vector<TokenId> stop_ids = {}) {
+  absl::Status JoinFed(int slot, uint64_t row_id, std::vector<TokenId> prompt, int max_new_tokens,
+                       std::vector<TokenId> stop_ids = {}) {
     KvSequencePages pages = Reserve();
-    batch_.Join({.slot = slot,
-                 .row_id = row_id,
-                 .token = prompt.front(),
-                 .position = 0,
-                 .max_new_tokens = max_new_tokens,
-                 .pages = pages.Table(),
-                 .stop_ids = std::move(stop_ids)},
-                std::move(pages), {prompt.begin() + 1, prompt.end()});
+    return batch_.Join({.slot = slot,
+                        .row_id = row_id,
+                        .token = prompt.front(),
+                        .position = 0,
+                        .max_new_tokens = max_new_tokens,
+                        .pages = pages.Table(),
+                        .stop_ids = std::move(stop_ids)},
+                       std::move(pages), {prompt.begin() + 1, prompt.end()});
   }
   std::vector<RowResult> Step() {
     EXPECT_TRUE(batch_.SubmitSteps().ok());
@@ -124,7 +126,7 @@ TEST_F(DecodeBatchTest, AResultOfAFormerRowIsNotTakenForItsSuccessors) {
 
 TEST_F(DecodeBatchTest, AFedPromptAnswersAfterItsLastTokenOnly) {
   Join(0, 1, 9);
-  JoinFed(1, 2, {50, 70, 90}, 2);
+  ASSERT_TRUE(JoinFed(1, 2, {50, 70, 90}, 2).ok());
   std::vector<TokenId> answers;
   int steps = 0;
   while (batch_.row_count() > 0) {
@@ -141,7 +143,7 @@ TEST_F(DecodeBatchTest, AFedPromptAnswersAfterItsLastTokenOnly) {
 }
 
 TEST_F(DecodeBatchTest, AFedPromptIsJoinedAnewEveryStepAtItsPosition) {
-  JoinFed(1, 2, {50, 70, 90}, 4, {91});
+  ASSERT_TRUE(JoinFed(1, 2, {50, 70, 90}, 4, {91}).ok());
   while (batch_.row_count() > 0) Step();
   ASSERT_EQ(state_.joins.size(), 3u);
   for (int i = 0; i < 3; ++i) {
@@ -155,7 +157,7 @@ TEST_F(DecodeBatchTest, AFedPromptIsJoinedAnewEveryStepAtItsPosition) {
 }
 
 TEST_F(DecodeBatchTest, AStopTokenInsideAFedPromptDoesNotStopIt) {
-  JoinFed(0, 2, {50, 70, 90}, 5, {51, 71, 92});
+  ASSERT_TRUE(JoinFed(0, 2, {50, 70, 90}, 5, {51, 71, 92}).ok());
   std::vector<RowResult> results;
   while (batch_.row_count() > 0) {
     for (const RowResult& result : Step()) results.push_back(result);
@@ -166,16 +168,35 @@ TEST_F(DecodeBatchTest, AStopTokenInsideAFedPromptDoesNotStopIt) {
 }
 
 TEST_F(DecodeBatchTest, AFedRowThatLeavesAnswersNothingAndFreesItsPages) {
-  JoinFed(0, 2, {50, 60, 70, 80, 90}, 5);
+  ASSERT_TRUE(JoinFed(0, 2, {50, 60, 70, 80, 90}, 5).ok());
   Step();
   batch_.Leave(0);
   while (batch_.busy()) EXPECT_TRUE(Step().empty());
   EXPECT_EQ(used_pages(), 0u);
   EXPECT_THAT(batch_.FreeSlots(), ElementsAre(0, 1, 2));
-  JoinFed(0, 3, {10}, 1);
+  ASSERT_TRUE(JoinFed(0, 3, {10}, 1).ok());
   const auto results = Step();
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].sampled.token, 11);
+}
+
+TEST_F(DecodeBatchTest, ARowThatTheRunnerRefusesNeverReachesAStep) {
+  Join(0, 1, 5);
+  const uint32_t before = used_pages();
+  state_.unknown = 90;
+  // Each of its tokens is an input of a step of its own.
+  for (const std::vector<TokenId>& prompt :
+       std::vector<std::vector<TokenId>>{{90}, {90, 50}, {50, 90, 60}, {50, 60, 90}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(JoinFed(1, 2, prompt, 5)));
+    EXPECT_EQ(used_pages(), before);
+    EXPECT_EQ(batch_.row_count(), 1u);
+    EXPECT_THAT(batch_.FreeSlots(), ElementsAre(1, 2));
+  }
+  Join(1, 3, 5);
+  EXPECT_EQ(Step().size(), 2u);
+  while (batch_.busy()) Step();
+  EXPECT_EQ(state_.joins.size(), 2u);
+  EXPECT_EQ(used_pages(), 0u);
 }
 
 TEST_F(DecodeBatchTest, ResetAfterAFailedStepFreesEverything) {

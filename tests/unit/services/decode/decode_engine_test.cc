@@ -337,6 +337,35 @@ TEST_F(DecodeEngineTest, AFailedStepFailsItsRequestsAndTheEngineGoesOn) {
   EXPECT_TRUE(WaitIdle());
 }
 
+TEST_F(DecodeEngineTest, ARowThatTheRunnerRefusesFailsAlone) {
+  client_.AnswerByItself();
+  state_.unknown = 8;  // A prefill worker says it, and then a prompt of its own.
+  inline_prefill_tokens_ = 2;
+  Start(/*max_rows=*/2);
+  DecodeJob elsewhere = Job(2000);
+  elsewhere.prompt = {50, 51, 52};
+  Reader beside(2000), refused(500), fed(500), after(30);
+  Submit(elsewhere, beside);
+  Submit(Job(500), refused);
+  AttachAll();
+  EXPECT_TRUE(absl::IsInternal(refused.WaitEnd().status));
+  EXPECT_THAT(refused.WaitEnd().status.message(), HasSubstr("token: unknown: 8"));
+  EXPECT_THAT(refused.tokens, ElementsAre(8));
+  DecodeJob inlined = Job(500);
+  inlined.prompt = {7, 8};
+  Submit(inlined, fed);
+  EXPECT_TRUE(absl::IsInternal(fed.WaitEnd().status));
+  elsewhere.max_tokens = 30;
+  Submit(elsewhere, after);
+  EXPECT_EQ(after.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_EQ(beside.WaitEnd().finish, FinishReason::kLength);
+  EXPECT_EQ(beside.tokens.size(), 2000u);
+  EXPECT_TRUE(WaitIdle());
+  EXPECT_EQ(state_.resets, 0);
+  EXPECT_EQ(metrics_.steps_failed.Value(), 0);
+  EXPECT_EQ(metrics_.finished_error.Value(), 2);
+}
+
 TEST_F(DecodeEngineTest, ARowWhoseLogitsAreNotFiniteFailsAlone) {
   client_.AnswerByItself();
   state_.not_finite = 10;
