@@ -154,6 +154,7 @@ absl::StatusOr<std::vector<RowResult>> DecodeBatch::Await() {
 absl::Status DecodeBatch::Reset() {
   metrics_->steps_failed.Increment();
   next_ = {};
+  row_count_ = 0;
   BATON_RETURN_IF_ERROR(runner_->Reset());
   for (const StepInFlight& step : steps_) {
     for (const KvSequencePages& pages : step.released) arena_->Release(pages);
@@ -163,7 +164,6 @@ absl::Status DecodeBatch::Reset() {
     arena_->Release(row.pages);
     row = {};
   }
-  row_count_ = 0;
   return absl::OkStatus();
 }
 

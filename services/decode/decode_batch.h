@@ -49,6 +49,9 @@ class DecodeBatch {
   // Drops every row and frees their pages. An error means that the device is lost; then the pages
   // stay taken, because it may still write to them.
   absl::Status Reset();
+  // For when the device is lost anyway: every row has ended, and nothing but Abandon and row_count
+  // may be called any more.
+  void Abandon() { row_count_ = 0; }
 
  private:
   struct Row {

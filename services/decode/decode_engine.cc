@@ -250,6 +250,7 @@ void DecodeEngine::FailBatch(const absl::Status& status) {
 void DecodeEngine::LoseDevice(const absl::Status& status) {
   spdlog::critical("msg=\"device lost\" error={}", LogText(status.ToString()));
   device_lost_ = true;
+  batch_.Abandon();
   FailEverything(absl::UnavailableError("the device is lost"));
 }
 

@@ -219,6 +219,7 @@ TEST_F(DecodeBatchTest, ALostDeviceKeepsThePages) {
   EXPECT_FALSE(batch_.SubmitSteps().ok());
   EXPECT_FALSE(batch_.Reset().ok());
   EXPECT_EQ(used_pages(), 2u);
+  EXPECT_EQ(batch_.row_count(), 0u);
 }
 
 }  // namespace

@@ -414,7 +414,9 @@ TEST_F(DecodeEngineTest, ALostDeviceRefusesAndSaysNotReady) {
   Submit(Job(500), hit);
   AttachAll();
   EXPECT_FALSE(hit.WaitEnd().status.ok());
-  EXPECT_TRUE(WaitReport([](const WorkerReport& report) { return !report.ready; }));
+  EXPECT_TRUE(
+      WaitReport([](const WorkerReport& report) { return !report.ready && report.running == 0; }));
+  EXPECT_EQ(metrics_.running.Value(), 0);
   Reader next(5);
   EXPECT_TRUE(absl::IsUnavailable(engine_->Submit(Job(5), next.stream()).status()));
 }
@@ -504,12 +506,15 @@ TEST_F(DecodeEngineTest, ManyPromptsOfItsOwnAllEndAndCancelledOnesAreFreed) {
 
 TEST_F(DecodeEngineTest, AFailedChunkOfItsOwnLosesTheDevice) {
   prefills_itself_ = true;
-  state_.fail_chunk = 1;
+  state_.fail_chunk = 2;
   Start();
-  Reader reader(5);
+  Reader running(2000), reader(5);
+  Submit(Job(2000), running);
   Submit(Job(5), reader);
+  EXPECT_TRUE(absl::IsUnavailable(running.WaitEnd().status));
   EXPECT_TRUE(absl::IsUnavailable(reader.WaitEnd().status));
-  EXPECT_TRUE(WaitReport([](const WorkerReport& report) { return !report.ready; }));
+  EXPECT_TRUE(
+      WaitReport([](const WorkerReport& report) { return !report.ready && report.running == 0; }));
 }
 
 TEST_F(DecodeEngineTest, StoppingFailsWhatIsLeft) {
