@@ -11,6 +11,7 @@
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/decode/decode_geometry.h"
 #include "kernels/cuda/decode/decode_trace.h"
+#include "kernels/cuda/decode/device_steps.h"
 #include "kernels/cuda/decode/megakernel.cuh"
 #include "kernels/cuda/decode/smem.cuh"
 #include "kernels/task_graph/graph_shape.h"
@@ -209,10 +210,12 @@ absl::Status CudaDecodeRunner::TakeError(uint64_t step) {
   const volatile uint64_t* raised = &error_->raised;
   if (*raised == 0) return absl::OkStatus();
   const ErrorSlot e = *error_;
+  // Of the steps in flight it need not be the one that is awaited.
+  const uint64_t raising = step_base_ + RaisingStep(e.raised, step - step_base_);
   std::string counts;
   if (e.kind == kWaitCounter) counts = absl::StrCat(": wanted ", e.wanted, ", found ", e.seen);
   return absl::InternalError(absl::StrCat(
-      "decode step ", step, ": worker ", e.worker, " waited in vain for ",
+      "decode step ", raising, ": worker ", e.worker, " waited in vain for ",
       kWaitKindNames[e.kind < std::size(kWaitKindNames) ? e.kind : 0], " ", e.counter, " in task ",
       static_cast<int>(e.task), " (", e.op < kOpCount ? OpName(static_cast<OpKind>(e.op)) : "?",
       ", layer ", e.layer, ")", counts, LostSignals()));
@@ -241,19 +244,19 @@ std::string CudaDecodeRunner::LostSignals() const {
 // Spins on pinned memory until the step's results of every row are there.
 absl::Status CudaDecodeRunner::WaitForResults(uint64_t step) {
   const RowResultSlot* results = results_ + step % kRing * kMaxRows;
-  const uint64_t wanted = (step - step_base_) * 4;
+  const uint64_t since_reset = step - step_base_;
   const std::chrono::nanoseconds limit(
       std::max(kMostStepNs, kMostStepTimeouts * tuning_.timeout_ns));
   const auto start = std::chrono::steady_clock::now();
   uint64_t spins = 0;
   for (int slot = 0; slot < kMaxRows; ++slot) {
     const volatile uint64_t* tag = &results[slot].tag;
-    while ((*tag & ~uint64_t{3}) != wanted) {
+    while (!IsResultOf(*tag, since_reset)) {
       if (++spins % kSpinsAQuery != 0) continue;
       const cudaError_t state = cudaStreamQuery(stream_);
       if (state != cudaSuccess && state != cudaErrorNotReady)
         return CudaStatus(state, "decode step");
-      if (state == cudaSuccess && (*tag & ~uint64_t{3}) != wanted) {
+      if (state == cudaSuccess && !IsResultOf(*tag, since_reset)) {
         return absl::InternalError(
             absl::StrCat("decode step ", step, " ended without a result for row ", slot));
       }
@@ -281,7 +284,7 @@ absl::StatusOr<StepOutput> CudaDecodeRunner::Await() {
   const RowResultSlot* results = results_ + entry * kMaxRows;
   for (int slot = 0; slot < max_rows_; ++slot) {
     const RowResultSlot& r = results[slot];
-    const uint64_t state = r.tag & 3;
+    const uint64_t state = StateOf(r.tag);
     if (state == 0) continue;
     const FinishReason finish = state == 2   ? FinishReason::kStop
                                 : state == 3 ? FinishReason::kLength

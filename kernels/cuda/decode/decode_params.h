@@ -97,7 +97,7 @@ struct RowUpdate {
 };
 
 // One row's result of one step, in pinned host memory. `tag` is written last, with release at
-// system scope: step * 4 + state, state 0 = idle row, 1 = running, 2 = stop, 3 = length.
+// system scope: a ResultTag, state 0 = idle row, 1 = running, 2 = stop, 3 = length.
 struct alignas(32) RowResultSlot {
   uint64_t row_id;
   int token;
@@ -116,7 +116,7 @@ struct ErrorSlot {
   uint32_t counter;
   uint32_t wanted;
   uint32_t seen;
-  uint64_t raised;  // Step number, 0 = none.
+  uint64_t raised;  // RaisedBy a step; 0 = none.
 };
 
 // Always-on counters of one worker, added up over steps; cycles of MMA thread 0.

@@ -2,6 +2,7 @@
 // token.
 #pragma once
 
+#include "kernels/cuda/decode/device_steps.h"
 #include "kernels/cuda/decode/epilogue_group.cuh"
 
 namespace baton::cuda {
@@ -197,7 +198,7 @@ __device__ void RunSample(EpilogueGroup<NT>& c) {
         result.logprob = all.logit - all.peak - logf(all.sum);
       }
     }
-    if (c.lane == 0) StoreReleaseSystem(&result.tag, uint64_t(p.step) * 4 + state);
+    if (c.lane == 0) StoreReleaseSystem(&result.tag, ResultTag(p.step, state));
   }
 }
 

@@ -4,6 +4,7 @@
 // grid runs to its end on stale data, which the host throws away.
 #pragma once
 
+#include "kernels/cuda/decode/device_steps.h"
 #include "kernels/cuda/decode/smem.cuh"
 
 namespace baton::cuda {
@@ -67,7 +68,7 @@ __device__ __forceinline__ void RaiseError(const DecodeParams& p, const WaitCont
   e->seen =
       blocked.kind == kWaitCounter ? LoadRelaxed(p.counters + blocked.counter * kCounterStride) : 0;
   __threadfence_system();
-  StoreReleaseSystem(&e->raised, p.step);
+  StoreReleaseSystem(&e->raised, RaisedBy(p.step));
 }
 
 // One warp, lane r for role r. Ends when all roles have.
