@@ -135,6 +135,7 @@ absl::StatusOr<std::vector<RowResult>> DecodeBatch::Await() {
   steps_.pop_front();
   metrics_->batch_rows.Observe(static_cast<double>(output->rows.size()));
   metrics_->step_seconds.Observe(output->device_seconds);
+  if (output->distinct_experts > 0) metrics_->distinct_experts.Observe(output->distinct_experts);
 
   std::vector<RowResult> results;
   for (RowResult& result : output->rows) {

@@ -28,6 +28,10 @@ struct DecodeMetrics {
                                         {1, 2, 4, 8, 16, 24, 32, 48, 64})),
         step_seconds(
             metrics.AddHistogram({"decode_step_seconds", "Time of a decode step."}, StepBuckets())),
+        distinct_experts(metrics.AddHistogram(
+            {"decode_step_distinct_experts",
+             "Experts that a decode step's rows chose, mean over the layers that have experts."},
+            {2, 4, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128})),
         steps_failed(metrics.AddCounter({"decode_steps_failed_total", "Steps that failed."})),
         time_to_first_token_seconds(metrics.AddHistogram(
             {"time_to_first_token_seconds", "From arrival here to the first token."},
@@ -92,6 +96,7 @@ struct DecodeMetrics {
   prometheus::Gauge& waiting;
   prometheus::Histogram& batch_rows;
   prometheus::Histogram& step_seconds;
+  prometheus::Histogram& distinct_experts;
   prometheus::Counter& steps_failed;
   prometheus::Histogram& time_to_first_token_seconds;
   prometheus::Histogram& queue_seconds;

@@ -42,11 +42,12 @@ struct ScriptedDecodeState {
   int steps_submitted = 0;
   int resets = 0;
   int most_rows = 0;
-  std::vector<RowJoin> joins;  // All that were submitted, in order.
-  int chunks_run = 0;          // Of prefill.
-  int fail_chunk = 0;          // 0: never.
-  TokenId not_finite = -1;     // The logits that this token would have been sampled from are not.
-  TokenId unknown = -1;        // No join may bring this token.
+  std::vector<RowJoin> joins;   // All that were submitted, in order.
+  int chunks_run = 0;           // Of prefill.
+  int fail_chunk = 0;           // 0: never.
+  TokenId not_finite = -1;      // The logits that this token would have been sampled from are not.
+  double distinct_experts = 0;  // Of every step.
+  TokenId unknown = -1;         // No join may bring this token.
 
   SampledToken Sampled(TokenId token, float logprob) const {
     if (token != not_finite) return {.token = token, .logprob = logprob};
@@ -82,7 +83,7 @@ class ScriptedDecodeRunner final : public DecodeRunner {
       row = join;
       state_->joins.push_back(join);
     }
-    StepOutput output{.step = ++step_};
+    StepOutput output{.step = ++step_, .distinct_experts = state_->distinct_experts};
     for (size_t slot = 0; slot < rows_.size(); ++slot) {
       auto& row = rows_[slot];
       if (!row) continue;

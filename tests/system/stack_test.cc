@@ -359,6 +359,9 @@ TEST(StackTest, MetricsOfAllThreeServices) {
   EXPECT_THAT(decode, HasSubstr("baton_kv_pages{"));
   EXPECT_THAT(decode, HasSubstr("baton_batch_size_rows_count"));
   EXPECT_THAT(decode, HasSubstr("baton_num_requests_waiting"));
+  // One row alone: its own four experts a layer, in each of the seven steps.
+  EXPECT_THAT(decode, HasSubstr("baton_decode_step_distinct_experts_count{role=\"decode\"} 7"));
+  EXPECT_THAT(decode, HasSubstr("baton_decode_step_distinct_experts_sum{role=\"decode\"} 28"));
   EXPECT_THAT(decode, HasSubstr("baton_kv_handover_seconds_count{role=\"decode\"} 1"));
   const std::string prefill = HttpGet(stack.prefill(0).metrics_port(), "/metrics");
   EXPECT_THAT(prefill, HasSubstr("baton_prefill_chunks_total{role=\"prefill\"} 1"));

@@ -73,6 +73,18 @@ TEST_F(DecodeBatchTest, ARowRunsToItsLengthAndFreesItsPages) {
   while (batch_.busy()) EXPECT_TRUE(Step().empty());
 }
 
+TEST_F(DecodeBatchTest, CountsDistinctExpertsOfStepsThatHaveAny) {
+  const auto counted = [&] { return metrics_.distinct_experts.Collect().histogram; };
+  Join(0, 1, 2);
+  while (batch_.busy()) Step();
+  EXPECT_EQ(counted().sample_count, 0u);
+  state_.distinct_experts = 12.5;
+  Join(0, 2, 2);
+  while (batch_.busy()) Step();
+  EXPECT_GE(counted().sample_count, 2u);
+  EXPECT_EQ(counted().sample_sum, 12.5 * static_cast<double>(counted().sample_count));
+}
+
 TEST_F(DecodeBatchTest, KeepsTwoStepsInFlight) {
   Join(0, 1, 10);
   ASSERT_TRUE(batch_.SubmitSteps().ok());
