@@ -128,12 +128,6 @@ __device__ __forceinline__ void StorePacket(void* p, uint32_t data, uint32_t epo
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(uint64_t(epoch) << 32 | data)
                : "memory");
 }
-__device__ __forceinline__ void StorePacketPair(void* p, uint32_t first, uint32_t second,
-                                                uint32_t epoch) {
-  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p),
-               "l"(uint64_t(epoch) << 32 | first), "l"(uint64_t(epoch) << 32 | second)
-               : "memory");
-}
 __device__ __forceinline__ void FenceGpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ void AddRelaxed(uint32_t* p, uint32_t v) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
