@@ -58,6 +58,16 @@ struct StepOutput {
       0;  // Mean over MoE layers of experts that were active; 0 if not counted.
 };
 
+// Where the time of the units that multiply went, in cycles of all of them together, in all steps
+// so far.
+struct DecodeCycles {
+  uint64_t total = 0;
+  uint64_t memory = 0;         // They waited for weights.
+  uint64_t routing = 0;        // For the list of the layer's experts.
+  uint64_t join_and_norm = 0;  // For the layer's input, until it was there and normalised.
+  uint64_t other = 0;          // For other units' activations.
+};
+
 // Runs decode steps. One owner thread. Submit enqueues and never waits for the device; up to
 // max_in_flight() steps may be submitted before their Await.
 class DecodeRunner {
@@ -75,6 +85,8 @@ class DecodeRunner {
   virtual absl::Status Submit(const StepInput& input) = 0;
   virtual absl::StatusOr<StepOutput> Await() = 0;  // The oldest submitted step.
   virtual absl::Status Reset() = 0;  // Drops all rows and in-flight steps after an error.
+  // As of the last second in which steps ran; all zero where they are not counted.
+  virtual DecodeCycles cycles() const { return {}; }
 };
 
 // A stretch of one prompt: computes positions [begin, begin + tokens.size()) and writes their K/V

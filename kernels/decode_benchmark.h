@@ -30,8 +30,8 @@ struct DecodeMeasurement {
   double tokens_per_second = 0;  // Of the measured steps' whole time.
   double distinct_experts = 0;
   double weight_bytes = 0, kv_bytes = 0;  // That a step must read.
-  double wait_memory = 0, wait_routing = 0, wait_join = 0,
-         wait_other = 0;              // Shares of the workers' cycles.
+  // Shares of the MMA warps' cycles. join_and_norm: until a layer's input was there and normalised.
+  double wait_memory = 0, wait_routing = 0, join_and_norm = 0, wait_other = 0;
   double first_after_idle_ms = 0;     // A step after one idle second.
   std::vector<SampledToken> sampled;  // [warm-up and measured steps][rows]
   uint64_t digest =

@@ -62,7 +62,7 @@ std::string BenchJsonLine(const DecodePoint& point, const DecodeMeasurement& mea
                                  {"waits",
                                   {{"memory", measured.wait_memory},
                                    {"routing", measured.wait_routing},
-                                   {"join", measured.wait_join},
+                                   {"join_and_norm", measured.join_and_norm},
                                    {"other", measured.wait_other}}}};
   return json.dump();
 }

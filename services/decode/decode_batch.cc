@@ -126,6 +126,19 @@ absl::Status DecodeBatch::SubmitOne() {
   return runner_->Submit(input);
 }
 
+void DecodeBatch::CountCycles() {
+  const DecodeCycles now = runner_->cycles();
+  const auto passed = [](uint64_t after, uint64_t before) {
+    return static_cast<double>(after - before);
+  };
+  metrics_->cycles.Increment(passed(now.total, cycles_.total));
+  metrics_->wait_memory_cycles.Increment(passed(now.memory, cycles_.memory));
+  metrics_->wait_routing_cycles.Increment(passed(now.routing, cycles_.routing));
+  metrics_->join_and_norm_cycles.Increment(passed(now.join_and_norm, cycles_.join_and_norm));
+  metrics_->wait_other_cycles.Increment(passed(now.other, cycles_.other));
+  cycles_ = now;
+}
+
 absl::StatusOr<std::vector<RowResult>> DecodeBatch::Await() {
   if (steps_.empty()) return std::vector<RowResult>{};
   absl::StatusOr<StepOutput> output = runner_->Await();
@@ -135,6 +148,7 @@ absl::StatusOr<std::vector<RowResult>> DecodeBatch::Await() {
   steps_.pop_front();
   metrics_->batch_rows.Observe(static_cast<double>(output->rows.size()));
   metrics_->step_seconds.Observe(output->device_seconds);
+  CountCycles();
   if (output->distinct_experts > 0) metrics_->distinct_experts.Observe(output->distinct_experts);
 
   std::vector<RowResult> results;

@@ -74,6 +74,7 @@ class DecodeBatch {
   absl::Status CheckJoins(RowJoin join, const std::vector<TokenId>& fed) const;
   absl::Status SubmitOne();
   RowJoin NextFed(Row& row);
+  void CountCycles();
   void Feed(StepInput& input, StepInFlight& step);
 
   const std::unique_ptr<DecodeRunner> runner_;
@@ -83,6 +84,7 @@ class DecodeBatch {
   uint32_t row_count_ = 0;
   StepInput next_;
   std::deque<StepInFlight> steps_;
+  DecodeCycles cycles_;  // As counted so far.
 };
 
 }  // namespace baton

@@ -32,6 +32,13 @@ struct DecodeMetrics {
             {"decode_step_distinct_experts",
              "Experts that a decode step's rows chose, mean over the layers that have experts."},
             {2, 4, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112, 128})),
+        cycles(metrics.AddCounter(
+            {"decode_cycles_total",
+             "Cycles of the warps that multiply, in all blocks of decode's kernel."})),
+        wait_memory_cycles(WaitCycles(metrics, "memory")),
+        wait_routing_cycles(WaitCycles(metrics, "routing")),
+        join_and_norm_cycles(WaitCycles(metrics, "join_and_norm")),
+        wait_other_cycles(WaitCycles(metrics, "other")),
         steps_failed(metrics.AddCounter({"decode_steps_failed_total", "Steps that failed."})),
         time_to_first_token_seconds(metrics.AddHistogram(
             {"time_to_first_token_seconds", "From arrival here to the first token."},
@@ -97,6 +104,11 @@ struct DecodeMetrics {
   prometheus::Histogram& batch_rows;
   prometheus::Histogram& step_seconds;
   prometheus::Histogram& distinct_experts;
+  prometheus::Counter& cycles;
+  prometheus::Counter& wait_memory_cycles;
+  prometheus::Counter& wait_routing_cycles;
+  prometheus::Counter& join_and_norm_cycles;
+  prometheus::Counter& wait_other_cycles;
   prometheus::Counter& steps_failed;
   prometheus::Histogram& time_to_first_token_seconds;
   prometheus::Histogram& queue_seconds;
@@ -120,6 +132,12 @@ struct DecodeMetrics {
   prometheus::Histogram& self_prefill_seconds;
 
  private:
+  static prometheus::Counter& WaitCycles(Metrics& metrics, const char* reason) {
+    return metrics.AddCounter({"decode_wait_cycles_total",
+                               "Of decode_cycles_total: cycles of waiting, by for what; "
+                               "join_and_norm: for a layer's input, until it is normalised.",
+                               {{"reason", reason}}});
+  }
   static prometheus::Gauge& Pages(Metrics& metrics, const char* group, const char* state) {
     return metrics.AddGauge(
         {"kv_pages", "Pages of the arena by state.", {{"group", group}, {"state", state}}});

@@ -47,7 +47,8 @@ struct ScriptedDecodeState {
   int fail_chunk = 0;           // 0: never.
   TokenId not_finite = -1;      // The logits that this token would have been sampled from are not.
   double distinct_experts = 0;  // Of every step.
-  TokenId unknown = -1;         // No join may bring this token.
+  DecodeCycles cycles;
+  TokenId unknown = -1;  // No join may bring this token.
 
   SampledToken Sampled(TokenId token, float logprob) const {
     if (token != not_finite) return {.token = token, .logprob = logprob};
@@ -115,6 +116,7 @@ class ScriptedDecodeRunner final : public DecodeRunner {
     return output;
   }
 
+  DecodeCycles cycles() const override { return state_->cycles; }
   absl::Status Reset() override {
     ++state_->resets;
     outputs_.clear();

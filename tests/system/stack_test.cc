@@ -363,6 +363,13 @@ TEST(StackTest, MetricsOfAllThreeServices) {
   EXPECT_THAT(decode, HasSubstr("baton_decode_step_distinct_experts_count{role=\"decode\"} 7"));
   EXPECT_THAT(decode, HasSubstr("baton_decode_step_distinct_experts_sum{role=\"decode\"} 28"));
   EXPECT_THAT(decode, HasSubstr("baton_kv_handover_seconds_count{role=\"decode\"} 1"));
+  // The CPU counts no cycles.
+  EXPECT_THAT(decode, HasSubstr("baton_decode_cycles_total{role=\"decode\"} 0"));
+  for (const char* reason : {"memory", "routing", "join_and_norm", "other"}) {
+    EXPECT_THAT(decode,
+                HasSubstr(absl::StrCat("baton_decode_wait_cycles_total{role=\"decode\",reason=\"",
+                                       reason, "\"} 0")));
+  }
   const std::string prefill = HttpGet(stack.prefill(0).metrics_port(), "/metrics");
   EXPECT_THAT(prefill, HasSubstr("baton_prefill_chunks_total{role=\"prefill\"} 1"));
   EXPECT_THAT(prefill, HasSubstr("baton_kv_arenas_attached{role=\"prefill\"} 1"));

@@ -45,14 +45,12 @@ struct StepTimes {
   }
 };
 
-void AddWaits(const std::vector<WorkerStats>& stats, DecodeMeasurement* m) {
-  for (const WorkerStats& s : stats) {
-    const double cycles = std::max<double>(1, s.cycles) * stats.size();
-    m->wait_memory += s.wait_memory / cycles;
-    m->wait_routing += s.wait_routing / cycles;
-    m->wait_join += s.wait_join / cycles;
-    m->wait_other += s.wait_other / cycles;
-  }
+void SetShares(const DecodeCycles& before, const DecodeCycles& after, DecodeMeasurement* m) {
+  const double cycles = std::max<double>(1, after.total - before.total);
+  m->wait_memory = (after.memory - before.memory) / cycles;
+  m->wait_routing = (after.routing - before.routing) / cycles;
+  m->join_and_norm = (after.join_and_norm - before.join_and_norm) / cycles;
+  m->wait_other = (after.other - before.other) / cycles;
 }
 
 }  // namespace
@@ -110,22 +108,25 @@ absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
   BATON_RETURN_IF_ERROR(runner->Submit(first));
   StepTimes times;
   DecodeMeasurement m;
+  DecodeCycles before;
   double last = 0;
   for (int step = 0; step < point.warm_up_steps + point.steps; ++step) {
     BATON_RETURN_IF_ERROR(runner->Submit({}));
-    if (step == point.warm_up_steps) BATON_RETURN_IF_ERROR(runner->ReadStats().status());
+    if (step == point.warm_up_steps) {
+      BATON_ASSIGN_OR_RETURN(before, runner->ReadCycles());
+    }
     BATON_ASSIGN_OR_RETURN(const StepOutput output, runner->Await());
     const double now = Seconds();
     m.digest = Digest(m.digest, output);
     for (const RowResult& row : output.rows) m.sampled.push_back(row.sampled);
-    // To read the statistics waited for this step and the next: what lies between their results is
+    // To read the cycles waited for this step and the next: what lies between their results is
     // no step's time.
     if (step > point.warm_up_steps + 1) times.Add(now - last, output);
     last = now;
   }
   BATON_RETURN_IF_ERROR(runner->Await().status());
-  BATON_ASSIGN_OR_RETURN(const std::vector<WorkerStats> stats, runner->ReadStats());
-  AddWaits(stats, &m);
+  BATON_ASSIGN_OR_RETURN(const DecodeCycles after, runner->ReadCycles());
+  SetShares(before, after, &m);
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const double idle_begin = Seconds();
   BATON_RETURN_IF_ERROR(runner->Submit({}));

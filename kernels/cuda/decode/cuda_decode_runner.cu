@@ -27,6 +27,7 @@ constexpr uint32_t kStepsAClearing = 1u << 20;
 // The grid's own waits all end within a few of its timeouts; a device that has not answered by then
 // is lost.
 constexpr uint64_t kMostStepNs = 60'000'000'000, kMostStepTimeouts = 100;
+constexpr std::chrono::seconds kStatsInterval(1);
 static_assert(kStepsAClearing < (uint64_t{1} << 32) / kEpochLayers / 2);
 
 __global__ void ApplyUpdates(RowState* rows, const RowUpdate* updates, int count) {
@@ -86,6 +87,7 @@ CudaDecodeRunner::~CudaDecodeRunner() {
   if (results_ != nullptr) cudaFreeHost(results_);
   if (error_ != nullptr) cudaFreeHost(error_);
   if (updates_ != nullptr) cudaFreeHost(updates_);
+  if (stats_ != nullptr) cudaFreeHost(stats_);
   if (page_staging_ != nullptr) cudaFreeHost(page_staging_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
@@ -196,7 +198,7 @@ absl::Status CudaDecodeRunner::Submit(const StepInput& input) {
   BATON_RETURN_IF_CUDA_ERROR(cudaEventRecord(end_[entry], stream_));
   for (int slot = 0; slot < max_rows_; ++slot) positions_[slot] += in_use_[slot];
   ++submitted_;
-  return absl::OkStatus();
+  return CopyStats();
 }
 
 // One long row reads more of its pages than of the weights: it has the slots of several rows.
@@ -303,6 +305,7 @@ absl::StatusOr<StepOutput> CudaDecodeRunner::Await() {
   float ms = 0;
   BATON_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&ms, begin_[entry], end_[entry]));
   output.device_seconds = ms * 1e-3;
+  if (stats_step_ != 0 && step > stats_step_) TakeStats();
   return output;
 }
 
@@ -336,14 +339,39 @@ absl::Status CudaDecodeRunner::Reset() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<WorkerStats>> CudaDecodeRunner::ReadStats() {
-  std::vector<WorkerStats> stats(params_.worker_count);
+// Between two steps and now and then, so that it delays the second of them by microseconds a second
+// and the host by nothing: the copy is there when a later step's results are.
+absl::Status CudaDecodeRunner::CopyStats() {
+  const auto now = std::chrono::steady_clock::now();
+  if (stats_step_ != 0 || now < next_stats_) return absl::OkStatus();
+  next_stats_ = now + kStatsInterval;
+  BATON_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(stats_, params_.stats,
+                                             params_.worker_count * sizeof(WorkerStats),
+                                             cudaMemcpyDeviceToHost, stream_));
+  stats_step_ = submitted_;
+  return absl::OkStatus();
+}
+
+void CudaDecodeRunner::TakeStats() {
+  cycles_ = {};
+  for (int worker = 0; worker < params_.worker_count; ++worker) {
+    const WorkerStats& s = stats_[worker];
+    cycles_.total += s.cycles;
+    cycles_.memory += s.wait_memory;
+    cycles_.routing += s.wait_routing;
+    cycles_.join_and_norm += s.join_and_norm;
+    cycles_.other += s.wait_other;
+  }
+  stats_step_ = 0;
+}
+
+absl::StatusOr<DecodeCycles> CudaDecodeRunner::ReadCycles() {
+  stats_step_ = 0;
+  next_stats_ = {};
+  BATON_RETURN_IF_ERROR(CopyStats());
   BATON_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMemcpy(
-      stats.data(), params_.stats, stats.size() * sizeof(WorkerStats), cudaMemcpyDeviceToHost));
-  BATON_RETURN_IF_CUDA_ERROR(
-      cudaMemsetAsync(params_.stats, 0, stats.size() * sizeof(WorkerStats), stream_));
-  return stats;
+  TakeStats();
+  return cycles_;
 }
 
 absl::StatusOr<std::vector<float>> CudaDecodeRunner::ReadLogits(int slot) {

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -50,10 +51,11 @@ class CudaDecodeRunner : public DecodeRunner {
   absl::Status Submit(const StepInput& input) override;
   absl::StatusOr<StepOutput> Await() override;
   absl::Status Reset() override;
+  DecodeCycles cycles() const override { return cycles_; }
 
   // For benchmarks and tests.
   DecodeTuning& tuning() { return tuning_; }
-  absl::StatusOr<std::vector<WorkerStats>> ReadStats();
+  absl::StatusOr<DecodeCycles> ReadCycles();  // As of now: waits for the device.
   absl::StatusOr<std::vector<float>> ReadLogits(int slot);
   absl::StatusOr<std::string> TraceJson();
   cudaStream_t stream() const { return stream_; }
@@ -79,6 +81,8 @@ class CudaDecodeRunner : public DecodeRunner {
   absl::Status WaitForResults(uint64_t step);
   int NextEntry() const { return static_cast<int>((submitted_ + 1) % kRing); }
   absl::Status ApplyJoin(const RowJoin& join, int update);
+  absl::Status CopyStats();
+  void TakeStats();
   absl::Status TakeError(uint64_t step);
   std::string LostSignals() const;
   absl::Status ClearPackets();
@@ -117,6 +121,10 @@ class CudaDecodeRunner : public DecodeRunner {
   ErrorSlot* error_ = nullptr;        // Pinned
   RowUpdate* updates_ = nullptr;      // Pinned, [kRing][2 * kMaxRows]
   uint32_t* page_staging_ = nullptr;  // Pinned, [kRing][kMaxRows][max_pages + max_ring]
+  WorkerStats* stats_ = nullptr;      // Pinned, [workers]
+  uint64_t stats_step_ = 0;           // Step after which they are copied; 0: no copy is under way.
+  std::chrono::steady_clock::time_point next_stats_{};
+  DecodeCycles cycles_;
   uint64_t graph_counters_ = 0;
   std::vector<uint16_t> producers_;  // Signals a step, by counter.
 };

@@ -62,6 +62,7 @@ absl::Status CudaDecodeRunner::Allocate(const PackedWeights& weights, const Task
   BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(&updates_, kRing * 2 * kMaxRows * sizeof(RowUpdate)));
   BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(
       &page_staging_, uint64_t{kRing} * kMaxRows * (max_pages_ + max_ring_) * sizeof(uint32_t)));
+  BATON_RETURN_IF_CUDA_ERROR(cudaMallocHost(&stats_, graph.worker_count() * sizeof(WorkerStats)));
   std::memset(results_, 0, kRing * kMaxRows * sizeof(RowResultSlot));
   std::memset(error_, 0, sizeof(ErrorSlot));
   FillParams(weights, graph);

@@ -124,10 +124,8 @@ struct WorkerStats {
   uint64_t cycles;
   uint64_t wait_memory;
   uint64_t wait_routing;
-  uint64_t wait_join;       // x counters.
-  uint64_t wait_other;      // qkv, partial, merged, hidden, head counters.
-  uint64_t active_experts;  // Over layers with a router.
-  uint64_t steps;
+  uint64_t join_and_norm;  // Until x was there and normalised: the wait and the work.
+  uint64_t wait_other;     // For what output projection and Down multiply.
 };
 
 // Whether the kernel can keep a trace. To ask at every task whether it should costs time

@@ -155,9 +155,8 @@ __device__ void RunMma(const Smem& smem, int worker, int tid) {
     stats.cycles += clock64() - c.misc.start;
     stats.wait_memory += c.misc.wait_memory;
     stats.wait_routing += c.misc.wait_routing;
-    stats.wait_join += c.misc.wait_join;
+    stats.join_and_norm += c.misc.wait_join;
     stats.wait_other += c.misc.wait_other;
-    stats.steps += 1;
   }
 }
 
@@ -189,7 +188,6 @@ __device__ void RunAttentionRole(const Smem& smem, int worker, int tid) {
     }
   }
   c.Finish();
-  if (tid == 0) smem.p.stats[worker].active_experts += smem.misc().expert_sum;
 }
 
 template <int NT>

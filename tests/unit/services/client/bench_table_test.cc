@@ -18,7 +18,8 @@ DecodeMeasurement Measured() {
           .tokens_per_second = 8000,
           .distinct_experts = 25,
           .weight_bytes = 2e9,
-          .kv_bytes = 0.4e9};
+          .kv_bytes = 0.4e9,
+          .join_and_norm = 0.125};
 }
 
 TEST(BenchTableTest, SaysSharesOfBothBandwidths) {
@@ -42,6 +43,7 @@ TEST(BenchTableTest, GivesTheSameAsJson) {
   EXPECT_DOUBLE_EQ(json["share_of_device"], 0.5);
   EXPECT_DOUBLE_EQ(json["share_of_stream"], 0.6);
   EXPECT_DOUBLE_EQ(json["step_ms_p99"], 1.25);
+  EXPECT_DOUBLE_EQ(json["waits"]["join_and_norm"], 0.125);
 }
 
 // 395 TFLOP in a second: half of the matrix rate.

@@ -85,6 +85,22 @@ TEST_F(DecodeBatchTest, CountsDistinctExpertsOfStepsThatHaveAny) {
   EXPECT_EQ(counted().sample_sum, 12.5 * static_cast<double>(counted().sample_count));
 }
 
+TEST_F(DecodeBatchTest, CountsWhatTheRunnerSaysOfItsCycles) {
+  Join(0, 1, 100);
+  Step();
+  EXPECT_EQ(metrics_.cycles.Value(), 0);
+  state_.cycles = {.total = 100, .memory = 40, .routing = 20, .join_and_norm = 10, .other = 5};
+  Step();
+  Step();  // It has not looked again.
+  state_.cycles = {.total = 150, .memory = 41, .routing = 22, .join_and_norm = 13, .other = 9};
+  Step();
+  EXPECT_EQ(metrics_.cycles.Value(), 150);
+  EXPECT_EQ(metrics_.wait_memory_cycles.Value(), 41);
+  EXPECT_EQ(metrics_.wait_routing_cycles.Value(), 22);
+  EXPECT_EQ(metrics_.join_and_norm_cycles.Value(), 13);
+  EXPECT_EQ(metrics_.wait_other_cycles.Value(), 9);
+}
+
 TEST_F(DecodeBatchTest, KeepsTwoStepsInFlight) {
   Join(0, 1, 10);
   ASSERT_TRUE(batch_.SubmitSteps().ok());
