@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/check.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/decode/ptx_sm90.cuh"
 
@@ -58,37 +59,51 @@ __global__ void __launch_bounds__(288, 1)
   if (sum == 0x12345) *sink = sum;
 }
 
+// What the kernel reads, and when it began and ended.
+struct StreamRun {
+  ~StreamRun() {
+    if (begin != nullptr) cudaEventDestroy(begin);
+    if (end != nullptr) cudaEventDestroy(end);
+    cudaFree(memory);
+    cudaFree(sink);
+  }
+  absl::Status Prepare(unsigned long long bytes) {
+    BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&memory, bytes));
+    BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&sink, sizeof(unsigned)));
+    BATON_RETURN_IF_CUDA_ERROR(cudaMemset(memory, 0x5a, bytes));
+    BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begin));
+    BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&end));
+    return absl::OkStatus();
+  }
+
+  char* memory = nullptr;
+  unsigned* sink = nullptr;
+  cudaEvent_t begin = nullptr, end = nullptr;
+};
+
 }  // namespace
 
 absl::StatusOr<double> MeasureStreamBandwidth(unsigned long long bytes, int runs,
                                               int in_flight_chunks) {
-  char* memory = nullptr;
-  unsigned* sink = nullptr;
   int device = 0, sms = 0;
   BATON_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   BATON_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&memory, bytes));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMalloc(&sink, sizeof(unsigned)));
-  BATON_RETURN_IF_CUDA_ERROR(cudaMemset(memory, 0x5a, bytes));
   BATON_RETURN_IF_CUDA_ERROR(cudaFuncSetAttribute(
       StreamRing, cudaFuncAttributeMaxDynamicSharedMemorySize, kSlots * kChunk));
-  cudaEvent_t begin, end;
-  BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begin));
-  BATON_RETURN_IF_CUDA_ERROR(cudaEventCreate(&end));
+  StreamRun stream;
+  BATON_RETURN_IF_ERROR(stream.Prepare(bytes));
   float best = 1e30f;
   for (int i = 0; i < runs + 1; ++i) {
-    cudaEventRecord(begin);
-    StreamRing<<<sms, 288, kSlots * kChunk>>>(memory, bytes / kChunk, in_flight_chunks, sink);
-    cudaEventRecord(end);
-    BATON_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(end));
+    BATON_RETURN_IF_CUDA_ERROR(cudaEventRecord(stream.begin));
+    StreamRing<<<sms, 288, kSlots * kChunk>>>(stream.memory, bytes / kChunk, in_flight_chunks,
+                                              stream.sink);
+    BATON_RETURN_IF_CUDA_ERROR(cudaGetLastError());
+    BATON_RETURN_IF_CUDA_ERROR(cudaEventRecord(stream.end));
+    BATON_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(stream.end));
     float ms = 0;
-    BATON_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&ms, begin, end));
+    BATON_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&ms, stream.begin, stream.end));
     if (i > 0) best = std::min(best, ms);
   }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaFree(memory);
-  cudaFree(sink);
   return bytes / kChunk * kChunk / (best * 1e-3);
 }
 

@@ -160,9 +160,9 @@ absl::Status PackAll(const std::vector<Piece>& pieces, uint32_t workers,
   uint64_t done = 0;
   absl::Status failure = absl::OkStatus();
   const auto work = [&] {
-    cudaSetDevice(device);
+    absl::Status status = CudaStatus(cudaSetDevice(device), "cudaSetDevice");
     Reader reader;
-    absl::Status status = reader.Prepare();
+    if (status.ok()) status = reader.Prepare();
     while (status.ok()) {
       const size_t i = next.fetch_add(1);
       if (i >= pieces.size()) break;
