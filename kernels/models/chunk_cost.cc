@@ -1,7 +1,8 @@
 #include "kernels/models/chunk_cost.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "kernels/models/distinct_experts.h"
 
 namespace baton {
 namespace {
@@ -17,13 +18,6 @@ double VisibleKeys(const PromptStretch& stretch, int64_t window) {
   const double growing_end = std::min(end, limit);
   return triangle(growing_end) - triangle(growing_begin) +
          ((end - growing_end) - (begin - growing_begin)) * limit;
-}
-
-// Experts that at least one of `tokens` tokens chooses when routing is uniform.
-double DistinctExperts(const ModelConfig& config, double tokens) {
-  if (config.expert_count == 0) return 0;
-  const double miss = 1.0 - double(config.experts_per_token) / config.expert_count;
-  return config.expert_count * (1.0 - std::pow(miss, tokens));
 }
 
 }  // namespace
@@ -43,7 +37,8 @@ ChunkWork CountChunkWork(const ModelConfig& config, absl::Span<const PromptStret
   const double hidden = config.hidden;
   const double query_width = double(config.query_heads) * config.head_dim;
   const double kv_width = double(config.kv_heads) * config.head_dim;
-  const double distinct_experts = DistinctExperts(config, tokens);
+  const double distinct_experts =
+      ExpectedDistinctExperts(tokens, config.experts_per_token, config.expert_count);
   ChunkWork work;
   for (const LayerConfig& layer : config.layers) {
     double weights = hidden * (2 * query_width + 2 * kv_width);  // Used by every token.

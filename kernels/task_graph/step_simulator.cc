@@ -1,7 +1,6 @@
 #include "kernels/task_graph/step_simulator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <queue>
@@ -349,12 +348,6 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config, const Task
   const absl::Status stopped = Stopped(simulations, world.layer_count);
   if (!stopped.ok()) return stopped;
   return Summary(simulations, world);
-}
-
-int ExpectedDistinctExperts(int rows, int chosen, int pool) {
-  if (pool <= 0) return 0;
-  const double missed = std::pow(1.0 - static_cast<double>(chosen) / pool, rows);
-  return static_cast<int>(std::lround(pool * (1.0 - missed)));
 }
 
 }  // namespace baton

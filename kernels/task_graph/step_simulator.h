@@ -54,7 +54,4 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config, const Task
                                            const StepLoad& load, const RingShape& ring,
                                            const DeviceConstants& device = {});
 
-// Distinct experts a layer of `rows` rows that each choose `chosen` of `pool` uniformly, rounded.
-int ExpectedDistinctExperts(int rows, int chosen, int pool);
-
 }  // namespace baton

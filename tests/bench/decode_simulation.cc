@@ -12,39 +12,24 @@
 #include "kernels/models/north_geometry.h"
 #include "kernels/task_graph/ring_rules.h"
 #include "kernels/task_graph/step_simulator.h"
+#include "tests/bench/measured_steps.h"
 
 namespace baton {
 namespace {
-
-struct Point {
-  int batch;
-  int context;
-  int pool;            // Experts that routing draws from.
-  double measured_ms;  // On an H200, random weights: tests/bench/RESULTS.md.
-};
-constexpr Point kPoints[] = {
-    {1, 8192, 128, 1.901},   {2, 8192, 128, 2.892},   {4, 8192, 128, 4.473},
-    {8, 8192, 27, 4.719},    {8, 8192, 128, 7.242},   {16, 8192, 128, 11.845},
-    {24, 8192, 128, 16.718}, {32, 8192, 128, 19.333}, {1, 131072, 128, 2.679}};
 
 struct Options {
   int workers = 132;
   int weight_slots = 0, kv_slots = 0;  // 0: the kernel's.
   int check_rings = 0;
 
-  RingShape RingFor(const Point& point) const {
-    RingShape ring = RingShape::For(point.batch, point.context);
+  RingShape RingFor(const MeasuredStep& point) const {
+    RingShape ring = point.ring();
     if (weight_slots != 0) ring.weight_slots = weight_slots;
     ring.in_flight_chunks = std::min(ring.in_flight_chunks, ring.weight_slots);
     if (kv_slots != 0) ring.kv_slots = kv_slots;
     return ring;
   }
 };
-
-StepLoad LoadOf(const Point& point) {
-  return {.contexts = std::vector<int>(point.batch, point.context),
-          .active_experts = ExpectedDistinctExperts(point.batch, 8, point.pool)};
-}
 
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "decode_simulation: %s\n", status.ToString().c_str());
@@ -55,25 +40,24 @@ int Run(const ModelConfig& config, const TaskGraph& graph, const Options& option
   std::printf("%5s %8s %8s %9s %9s %7s %9s | %6s %6s %7s %6s %6s\n", "batch", "context", "experts",
               "ms/step", "measured", "error", "stream ms", "busy", "memory", "routing", "join",
               "other");
-  for (const Point& point : kPoints) {
-    const StepLoad load = LoadOf(point);
+  for (const MeasuredStep& point : kMeasuredSteps) {
+    const StepLoad load = point.load();
     const auto predicted = PredictStep(config, graph, load, options.RingFor(point));
     if (!predicted.ok()) return Fail(predicted.status());
     const double ms = predicted->step_us * 1e-3;
     std::printf(
         "%5d %8d %8d %9.3f %9.2f %+6.1f%% %9.3f | %5.1f%% %5.1f%% %6.1f%% %5.1f%% %5.1f%%\n",
-        point.batch, point.context, load.active_experts, ms, point.measured_ms,
-        (ms / point.measured_ms - 1) * 100, predicted->stream_us * 1e-3, predicted->busy * 100,
-        predicted->wait_memory * 100, predicted->wait_routing * 100, predicted->wait_join * 100,
-        predicted->wait_other * 100);
+        point.batch, point.context, load.active_experts, ms, point.ms, (ms / point.ms - 1) * 100,
+        predicted->stream_us * 1e-3, predicted->busy * 100, predicted->wait_memory * 100,
+        predicted->wait_routing * 100, predicted->wait_join * 100, predicted->wait_other * 100);
   }
   return 0;
 }
 
 // Checks every worker's rings at the same points.
 int CheckAllRings(const ModelConfig& config, const TaskGraph& graph, const Options& options) {
-  for (const Point& point : kPoints) {
-    const StepLoad load = LoadOf(point);
+  for (const MeasuredStep& point : kMeasuredSteps) {
+    const StepLoad load = point.load();
     const absl::Status status = CheckRings(config, graph, load, options.RingFor(point));
     if (!status.ok()) return Fail(status);
     std::printf("batch %d, context %d, %d experts: the rings never stop\n", point.batch,

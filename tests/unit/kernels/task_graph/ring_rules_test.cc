@@ -1,12 +1,14 @@
 #include "kernels/task_graph/ring_rules.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/models/distinct_experts.h"
 #include "kernels/models/north_geometry.h"
 #include "kernels/task_graph/happens_before.h"
 #include "kernels/task_graph/step_simulator.h"
@@ -58,8 +60,8 @@ TEST(RingRules, AcceptsNorthMiniCodeAtEveryBatchSize) {
   const ModelConfig config = NorthMiniCodeGeometry();
   const TaskGraph graph = TaskGraph::Build(config, 132);
   for (int rows : {1, 8, 16, 24, 32}) {
-    const StepLoad load{.contexts = std::vector<int>(rows, 8192),
-                        .active_experts = ExpectedDistinctExperts(rows, 8, 128)};
+    const auto active = static_cast<int>(std::lround(ExpectedDistinctExperts(rows, 8, 128)));
+    const StepLoad load{.contexts = std::vector<int>(rows, 8192), .active_experts = active};
     const auto status = CheckRings(config, graph, load, RingShape::For(rows, 8192));
     EXPECT_TRUE(status.ok()) << rows << " rows: " << status;
   }

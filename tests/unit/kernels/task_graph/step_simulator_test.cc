@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/models/north_geometry.h"
+#include "tests/bench/measured_steps.h"
 #include "tests/unit/kernels/task_graph/graph_configs.h"
 
 namespace baton {
@@ -136,12 +137,16 @@ TEST(StepSimulator, RefusesABatchOfNoRows) {
   EXPECT_FALSE(PredictStep(config, graph, {.contexts = std::vector<int>(33, 1)}, kRings).ok());
 }
 
-TEST(StepSimulator, ExpectsAsManyDistinctExpertsAsDrawingGives) {
-  EXPECT_EQ(ExpectedDistinctExperts(1, 8, 128), 8);
-  EXPECT_EQ(ExpectedDistinctExperts(8, 8, 128), 52);
-  EXPECT_EQ(ExpectedDistinctExperts(32, 8, 128), 112);
-  EXPECT_EQ(ExpectedDistinctExperts(8, 8, 27), 25);
-  EXPECT_EQ(ExpectedDistinctExperts(8, 8, 0), 0);
+// The constants' fit, so that neither they nor the schedule change unnoticed.
+TEST(StepSimulator, IsNearTheStepsThatWereMeasured) {
+  const ModelConfig config = NorthMiniCodeGeometry();
+  const TaskGraph graph = TaskGraph::Build(config, 132);
+  for (const MeasuredStep& step : kMeasuredSteps) {
+    const auto prediction = PredictStep(config, graph, step.load(), step.ring());
+    ASSERT_TRUE(prediction.ok()) << prediction.status();
+    EXPECT_NEAR(prediction->step_us * 1e-3, step.ms, 0.05 * step.ms)
+        << "batch " << step.batch << ", context " << step.context << ", experts of " << step.pool;
+  }
 }
 
 }  // namespace
