@@ -86,8 +86,8 @@ ExitCode RunBenchDecode(const CommandLine& line) {
   }
   const auto layers = line.integer("layers", 1, kNorthLayers);
   if (!layers.ok()) return Complain(layers.status(), kExitUsage);
-  const auto points = BenchPoints(line, checkpoint == nullptr ? NorthMiniCodeGeometry().expert_count
-                                                              : checkpoint->config().expert_count);
+  const auto points =
+      BenchPoints(line, checkpoint == nullptr ? NorthMiniCodeGeometry() : checkpoint->config());
   if (!points.ok()) return Complain(points.status(), kExitUsage);
   const absl::Status status = MeasureBoth(line, {.trace = line.given("trace"),
                                                  .checkpoint = checkpoint.get(),

@@ -1,12 +1,14 @@
 #include "services/client/bench_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/check.h"
+#include "kernels/models/distinct_experts.h"
 
 namespace baton {
 namespace {
@@ -30,8 +32,10 @@ absl::StatusOr<std::vector<int>> Numbers(const CommandLine& line, const std::str
   return numbers;
 }
 
-// Experts that routing draws from; 0 = the router decides.
-absl::StatusOr<int> Pool(const std::string& routing, int experts) {
+// Experts that --routing draws from; 0 = the router decides.
+absl::StatusOr<int> Pool(const CommandLine& line, int experts) {
+  const std::string fallback = line.text("model").empty() ? "uniform" : "model";
+  const std::string routing = line.given("routing") ? line.text("routing") : fallback;
   if (routing == "model") return 0;
   if (routing == "uniform") return experts;
   int pool = 0;
@@ -40,7 +44,49 @@ absl::StatusOr<int> Pool(const std::string& routing, int experts) {
                                                  experts, " experts, found \"", routing, "\""));
 }
 
+// The same that --distinct-experts needs. To draw from all experts gives the most.
+absl::StatusOr<int> PoolOfTarget(const CommandLine& line, int batch, const ModelConfig& config) {
+  if (line.given("routing")) {
+    return absl::InvalidArgumentError(
+        "--distinct-experts: says what --routing says: wanted one of them, found both");
+  }
+  BATON_ASSIGN_OR_RETURN(const int64_t wanted,
+                         line.integer("distinct-experts", 1, std::max(1, config.expert_count)));
+  const int least = config.experts_per_token;
+  const auto most =
+      static_cast<int>(std::lround(ExpectedDistinctExperts(batch, least, config.expert_count)));
+  if (wanted < least || wanted > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--distinct-experts: a batch of ", batch, ", each row with ", least, " of ",
+        config.expert_count, " experts: wanted ", least, " to ", most, ", found ", wanted));
+  }
+  return PoolForDistinct(static_cast<int>(wanted), batch, config);
+}
+
+// The same points with the pool of each.
+absl::StatusOr<std::vector<DecodePoint>> WithPools(const CommandLine& line,
+                                                   std::vector<DecodePoint> points,
+                                                   const ModelConfig& config) {
+  for (DecodePoint& point : points) {
+    BATON_ASSIGN_OR_RETURN(point.forced_experts, line.given("distinct-experts")
+                                                     ? PoolOfTarget(line, point.batch, config)
+                                                     : Pool(line, config.expert_count));
+  }
+  return points;
+}
+
 }  // namespace
+
+int PoolForDistinct(int distinct, int batch, const ModelConfig& config) {
+  const auto miss = [&](int pool) {
+    return std::abs(ExpectedDistinctExperts(batch, config.experts_per_token, pool) - distinct);
+  };
+  int nearest = config.experts_per_token;
+  for (int pool = nearest + 1; pool <= config.expert_count; ++pool) {
+    if (miss(pool) < miss(nearest)) nearest = pool;
+  }
+  return nearest;
+}
 
 std::vector<FlagSpec> BenchPointFlags() {
   return {{"batch", "N,N", "1,8,32", "batch sizes to measure, one after the other"},
@@ -49,18 +95,17 @@ std::vector<FlagSpec> BenchPointFlags() {
           {"steps", "N", "64", "steps to measure"},
           {"routing", "HOW", "",
            "uniform over all experts, over N of them, or as the model's router decides (model); "
-           "default: model with --model, else uniform"}};
+           "default: model with --model, else uniform"},
+          {"distinct-experts", "N", "",
+           "instead of --routing: uniform over as many as make a step's rows choose about N "
+           "different experts a layer; the table says how many they chose"}};
 }
 
-absl::StatusOr<std::vector<DecodePoint>> BenchPoints(const CommandLine& line, int experts) {
-  const std::string fallback = line.text("model").empty() ? "uniform" : "model";
-  BATON_ASSIGN_OR_RETURN(const int pool,
-                         Pool(line.given("routing") ? line.text("routing") : fallback, experts));
+absl::StatusOr<std::vector<DecodePoint>> BenchPoints(const CommandLine& line,
+                                                     const ModelConfig& config) {
   BATON_ASSIGN_OR_RETURN(const int64_t steps, line.integer("steps", 3, kMaxSteps));
   BATON_ASSIGN_OR_RETURN(const int64_t context, line.integer("context", 1, kMaxContext));
-  DecodePoint point{.context = static_cast<int>(context),
-                    .steps = static_cast<int>(steps),
-                    .forced_experts = pool};
+  DecodePoint point{.context = static_cast<int>(context), .steps = static_cast<int>(steps)};
   if (line.given("contexts")) {
     BATON_ASSIGN_OR_RETURN(point.contexts, Numbers(line, "contexts", kMaxContext));
     point.batch = static_cast<int>(point.contexts.size());
@@ -68,7 +113,7 @@ absl::StatusOr<std::vector<DecodePoint>> BenchPoints(const CommandLine& line, in
       return absl::InvalidArgumentError(
           absl::StrCat("--contexts: wanted at most ", kMaxRows, " of them, found ", point.batch));
     }
-    return std::vector<DecodePoint>{point};
+    return WithPools(line, {point}, config);
   }
   std::vector<DecodePoint> points;
   BATON_ASSIGN_OR_RETURN(const std::vector<int> batches, Numbers(line, "batch", kMaxRows));
@@ -76,7 +121,7 @@ absl::StatusOr<std::vector<DecodePoint>> BenchPoints(const CommandLine& line, in
     point.batch = batch;
     points.push_back(point);
   }
-  return points;
+  return WithPools(line, std::move(points), config);
 }
 
 std::vector<FlagSpec> PrefillPointFlags() {

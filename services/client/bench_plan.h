@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/decode_benchmark.h"
+#include "kernels/models/model_config.h"
 #include "kernels/prefill_benchmark.h"
 #include "services/client/command_line.h"
 
@@ -15,10 +16,14 @@ namespace baton {
 // The flags that BenchPoints reads.
 std::vector<FlagSpec> BenchPointFlags();
 
-// One point for each batch size of --batch, or one with a row for each context of --contexts.
-// `experts` is how many each layer has: what "uniform" routing draws from. InvalidArgument names
-// the flag, what it wants and what it was given.
-absl::StatusOr<std::vector<DecodePoint>> BenchPoints(const CommandLine& line, int experts);
+// One point for each batch size of --batch, or one with a row for each context of --contexts, for a
+// model of `config`. InvalidArgument names the flag, what it wants and what it was given.
+absl::StatusOr<std::vector<DecodePoint>> BenchPoints(const CommandLine& line,
+                                                     const ModelConfig& config);
+
+// Of how many experts a layer `batch` rows must draw uniformly so that they are expected to choose
+// as near `distinct` different ones as can be.
+int PoolForDistinct(int distinct, int batch, const ModelConfig& config);
 
 // The flags that PrefillPoints reads.
 std::vector<FlagSpec> PrefillPointFlags();

@@ -9,13 +9,20 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+ModelConfig Config() {
+  ModelConfig config;
+  config.expert_count = 128;
+  config.experts_per_token = 8;
+  return config;
+}
+
 absl::StatusOr<std::vector<DecodePoint>> Points(const std::vector<std::string>& arguments) {
   CommandSpec spec{.name = "bench"};
   spec.flags = BenchPointFlags();
   spec.flags.push_back({"model", "DIR", "", "checkpoint"});
   const auto line = CommandLine::Parse(spec, arguments);
   EXPECT_TRUE(line.ok()) << line.status();
-  return BenchPoints(*line, 128);
+  return BenchPoints(*line, Config());
 }
 
 TEST(BenchPlanTest, MeasuresEachBatchSize) {
@@ -42,6 +49,41 @@ TEST(BenchPlanTest, LetsACheckpointsRouterDecideUnlessToldOtherwise) {
   EXPECT_EQ((*Points({"--model=x", "--routing=uniform"}))[0].forced_experts, 128);
   EXPECT_EQ((*Points({"--routing=27"}))[0].forced_experts, 27);
   EXPECT_EQ((*Points({"--routing=model"}))[0].forced_experts, 0);
+}
+
+TEST(BenchPlanTest, FindsThePoolThatGivesSoManyDistinctExperts) {
+  EXPECT_EQ(PoolForDistinct(25, 8, Config()), 26);  // 24.63 of 26, 25.38 of 27.
+  EXPECT_EQ(PoolForDistinct(52, 8, Config()), 128);
+  EXPECT_EQ(PoolForDistinct(8, 8, Config()), 8);
+  EXPECT_EQ(PoolForDistinct(8, 1, Config()), 8);     // Of any pool: of the smallest.
+  EXPECT_EQ(PoolForDistinct(64, 32, Config()), 65);  // 63.1 of 64, 64.0 of 65.
+}
+
+TEST(BenchPlanTest, EachBatchGetsThePoolOfItsTarget) {
+  const auto points = Points({"--batch=8,32", "--distinct-experts=40"});
+  ASSERT_TRUE(points.ok()) << points.status();
+  for (const DecodePoint& point : *points) {
+    EXPECT_EQ(point.forced_experts, PoolForDistinct(40, point.batch, Config()));
+  }
+  EXPECT_GT((*points)[0].forced_experts, (*points)[1].forced_experts);
+  const auto ragged = Points({"--contexts=10,2000,31", "--distinct-experts=16", "--model=x"});
+  ASSERT_TRUE(ragged.ok()) << ragged.status();
+  EXPECT_EQ((*ragged)[0].forced_experts, PoolForDistinct(16, 3, Config()));
+}
+
+TEST(BenchPlanTest, RefusesATargetThatABatchCannotMeet) {
+  const auto refusal = [](const std::vector<std::string>& arguments) {
+    const auto points = Points(arguments);
+    EXPECT_EQ(points.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(points.status().message());
+  };
+  EXPECT_EQ(refusal({"--batch=32,1", "--distinct-experts=9"}),
+            "--distinct-experts: a batch of 1, each row with 8 of 128 experts: wanted 8 to 8, "
+            "found 9");
+  EXPECT_THAT(refusal({"--batch=8", "--distinct-experts=7"}), HasSubstr("wanted 8 to 52, found 7"));
+  EXPECT_THAT(refusal({"--batch=8", "--distinct-experts=60"}), HasSubstr("found 60"));
+  EXPECT_THAT(refusal({"--distinct-experts=129"}), HasSubstr("distinct-experts"));
+  EXPECT_THAT(refusal({"--distinct-experts=20", "--routing=uniform"}), HasSubstr("found both"));
 }
 
 TEST(BenchPlanTest, RefusesWhatItCannotMeasure) {
