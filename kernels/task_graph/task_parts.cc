@@ -57,7 +57,17 @@ class RoleSplitter {
     parts_.push_back({.task = task_,
                       .role = Role::kAttend,
                       .routing = true,
-                      .waits = {{counter, producers_[counter]}}});
+                      .waits = {{counter, producers_[counter]}},
+                      .after = LastProductBefore(task.layer)});
+  }
+  // With more than eight rows nobody looks for logits before the worker's multiplying warps are at
+  // the layer; with fewer the logits, made of x, say as much.
+  int LastProductBefore(int layer) const {
+    for (int i = static_cast<int>(parts_.size()) - 1; i >= 0; --i) {
+      const TaskPart& part = parts_[i];
+      if (part.role == Role::kMultiply && tasks_[part.task].layer < layer) return i;
+    }
+    return -1;
   }
 
   void AddProduct(const Task& task) {

@@ -262,12 +262,25 @@ __device__ __forceinline__ void MakeList(const AttentionGroup& c, const Choices<
   for (int expert = c.tid; expert < count; expert += kAttentionThreads) expert_rows[expert] = 0;
 }
 
+// Until the MMA warps are at the layer nobody can have its logits: to ask L2 for them over and over
+// would only slow down what streams.
+__device__ __forceinline__ void AwaitLayer(const AttentionGroup& c) {
+  const auto before = [&] {
+    return LoadShared(c.misc.at[kMmaRole].layer) < uint32_t(c.task().layer) &&
+           LoadShared(c.misc.finished[kMmaRole]) == 0 && !Ending(c.misc);
+  };
+  if (before()) Record(c.misc, kAttentionRole, {kWaitLayer, 0, uint32_t(c.task().layer)});
+  while (before()) __nanosleep(200);
+  __syncwarp();
+}
+
 // Of the current task's layer; once a layer, in layer order. The choice is rehearsed on whatever
 // the packets were: the code, which else would come from L2 while every worker waits for it, is
 // near when the logits are there.
 template <int NT>
 __device__ void RunRouting(const AttentionGroup& c) {
   const LayerDevice& layer = c.layer();
+  if constexpr (NT > 1) AwaitLayer(c);
   Choices<NT> choices;
   choices.Clear();
   if (layer.expert_count > 0 && c.misc.active_rows != 0) {

@@ -88,9 +88,10 @@ enum WaitKind : uint32_t {
   kWaitTile = 4,
   kWaitRing = 5,
   kWaitLoader = 6,
+  kWaitLayer = 7,  // That the MMA warps are there.
 };
 inline constexpr const char* kWaitKindNames[] = {
-    "?", "counter", "packets of counter", "routing", "tile", "ring", "loader"};
+    "?", "counter", "packets of counter", "routing", "tile", "ring", "loader", "layer"};
 struct Blocked {
   uint32_t kind, counter, wanted;
 };

@@ -58,5 +58,25 @@ TEST(TaskParts, ByRoleWhatIsRoutedWaitsForTheListInsteadOfTheRouter) {
   EXPECT_EQ(routed, 2);  // GateUp and Down.
 }
 
+TEST(TaskParts, ByRoleRoutingComesAfterTheProductsOfTheLayersBefore) {
+  const TaskGraph graph = TaskGraph::Build(GraphConfig(4, 1, SharedExperts::kNone), 2);
+  const std::vector<TaskPart> parts = PartsOf(graph, 1, ListOrder::kByRole);
+  const auto tasks = graph.tasks(1);
+  int routings = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].routing) continue;
+    ++routings;
+    int last = -1;
+    for (size_t j = 0; j < i; ++j) {
+      if (parts[j].role == Role::kMultiply &&
+          tasks[parts[j].task].layer < tasks[parts[i].task].layer)
+        last = static_cast<int>(j);
+    }
+    EXPECT_EQ(parts[i].after, last);
+    EXPECT_EQ(last < 0, tasks[parts[i].task].layer == 0);
+  }
+  EXPECT_EQ(routings, 4);
+}
+
 }  // namespace
 }  // namespace baton
