@@ -34,10 +34,10 @@ struct RingShape {
     if (rows == 1 && longest < kLongRow) return {.weight_slots = 5, .kv_slots = 3};
     if (rows <= 8) return {};
     if (rows <= 16) return {.kv_slots = 2};
-    if (rows <= 24) {
-      return {.weight_slots = 5, .weight_slot_bytes = 16384, .in_flight_chunks = 3, .kv_slots = 2};
-    }
-    return {.weight_slot_bytes = 12288, .in_flight_chunks = 4, .kv_slots = 2};
+    return {.weight_slots = rows <= 24 ? 6 : 4,
+            .weight_slot_bytes = 12288,
+            .in_flight_chunks = 4,
+            .kv_slots = 2};
   }
 };
 

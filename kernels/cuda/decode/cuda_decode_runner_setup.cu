@@ -180,7 +180,7 @@ void CudaDecodeRunner::FillParams(const PackedWeights& weights, const TaskGraph&
 
 int CudaDecodeRunner::SlotBytes(int row_tiles) const {
   // More rows leave less room for the ring: smaller slots keep enough of them.
-  constexpr int kMost[] = {1 << 20, 24576, 16384, 12288};
+  constexpr int kMost[] = {1 << 20, 24576, 12288, 12288};
   return std::min(tuning_.slot_bytes, kMost[row_tiles - 1]);
 }
 
