@@ -167,19 +167,20 @@ struct ChunkTable {
 };
 
 struct SmemPlan {
-  uint32_t ring;          // Weights: slot_count * slot_bytes
-  uint32_t page_ring;     // K/V tiles: page_slot_count * kv_tile_bytes
-  uint32_t xs;            // normalised x fragments, [NT] rows of xs_row_bytes
-  uint32_t xs_row_bytes;  // of max(hidden / 16, kXsSteps) k-steps
-  uint32_t norm;          // bf16 [hidden]: the norm's weights
-  uint32_t norm_partial;  // float32 [2][warp][8 NT]; both lie in `reduce` if NT > 1.
-  uint32_t reduce;        // The MMA warps' partial tiles, [stage][warp of the tile][128] float32.
-  uint32_t slices;        // Slice [experts + 1]
-  uint32_t slice_scores;  // bf16 [experts + 1][8 NT], or [8 NT][1 + experts a token]: see smem.cuh
-  uint32_t slice_rows;    // u8, the same, where rows are listed
-  uint32_t experts;       // u32 [experts] row masks, then u16 [experts] places
-  uint32_t keep;          // bf16 x and what is to be added to it: 2 * [tiles][128 NT]
-  uint32_t misc;          // ControlSmem
+  uint32_t ring;           // Weights: slot_count * slot_bytes
+  uint32_t page_ring;      // K/V tiles: page_slot_count * kv_tile_bytes
+  uint32_t xs;             // normalised x fragments, [NT] rows of xs_row_bytes
+  uint32_t xs_row_bytes;   // of max(hidden / 16, kXsSteps) k-steps
+  uint32_t operand_bytes;  // Of xs, for Down's operands: all but the warps' sums.
+  uint32_t norm;           // bf16 [hidden]: the norm's weights
+  uint32_t norm_partial;   // float32 [2][warp][8 NT]; both lie in `reduce` if NT > 1.
+  uint32_t reduce;         // The MMA warps' partial tiles, [stage][warp of the tile][128] float32.
+  uint32_t slices;         // Slice [experts + 1]
+  uint32_t slice_scores;   // bf16 [experts + 1][8 NT], or [8 NT][1 + experts a token]: see smem.cuh
+  uint32_t slice_rows;     // u8, the same, where rows are listed
+  uint32_t experts;        // u32 [experts] row masks, then u16 [experts] places
+  uint32_t keep;           // bf16 x and what is to be added to it: 2 * [tiles][128 NT]
+  uint32_t misc;           // ControlSmem
   uint32_t total;
   int slot_count;
   int slot_bytes;

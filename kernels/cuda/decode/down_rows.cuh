@@ -37,9 +37,7 @@ struct OperandLoader : WorkerGroup<kOperandRole, 32> {
   using WorkerGroup::WorkerGroup;
 
   __device__ bool Stopping() const { return __any_sync(~0u, Ending(misc)); }
-  __device__ uint32_t Room() const {
-    return NT * p.smem.xs_row_bytes - kMmaWarps * kTotalBytes<NT>;
-  }
+  __device__ uint32_t Room() const { return p.smem.operand_bytes; }
   // The place of the oldest block in use.
   __device__ RingPlace Oldest() const {
     const bool wraps = next.slot < in_use;
@@ -164,27 +162,71 @@ struct DownRows {
     return c.smem.base + block.at + min(8 * j + (lane >> 2), block.rows - 1) * block.pitch +
            warp * kRowStep + (lane & 3) * 8;
   }
-  // acc += W . b of a usual block: what MultiplyAny does, without anything to find out.
-  template <bool kHalf>
-  __device__ void MultiplyUsual(const OperandBlock& block, Accumulator<NT>& acc) {
-    constexpr int kChunk = kUsualChunk<NT, kHalf>, kOwn = kChunk / kMmaWarps;
-    constexpr int kStepBytes = kHalf ? 256 : 512;
-    const char* const b[NT] = {Column(block, 0)};
-#pragma unroll
-    for (int chunk = 0; chunk < kUsualSteps / kChunk; ++chunk) {
-      const char* a = c.AcquireShared() + warp * kStepBytes + lane * (kHalf ? 8 : 16);
-      const auto release = [&] { c.template Release<kMmaWarps>(); };
-      if (chunk * kOwn % 2 == 0) {
-        c.template MultiplyBlock<kStride, kEvenFirst, kOwn>(
-            a, b, chunk * kOwn * kStride, kMmaWarps * kStepBytes, kHalf, 1, acc, release);
-      } else {
-        c.template MultiplyBlock<kStride, kOddFirst, kOwn>(
-            a, b, chunk * kOwn * kStride, kMmaWarps * kStepBytes, kHalf, 1, acc, release);
-      }
+  // Waits for the next block. False: the step is ending, and what is there may be no block.
+  __device__ bool Take(OperandBlock& block) const {
+    const uint64_t& full = c.misc.operands_full[next.slot];
+    if (!__all_sync(~0u, BarrierTest(SmemAddress(&full), next.phase))) {
+      c.Wait(full, next.phase, kWaitRing);
+      if (__any_sync(~0u, Ending(c.misc))) return false;
     }
+    const uint4 words = *reinterpret_cast<const uint4*>(&c.misc.operands[next.slot]);
+    memcpy(&block, &words, sizeof(block));
+    return true;
   }
-  // The same of any block; `odd`: its first k-step is the other accumulator's. Returns whether the
-  // next one is.
+  // All lanes have read the block's operands.
+  __device__ void Give() {
+    __syncwarp();
+    WarpArrive(c.misc.operands_empty[next.slot], lane == 0);
+    next.Advance(kOperandPlaces);
+  }
+  // totals += scores * (W . b) of a usual block: what AnySlice does, with every load on its way
+  // before the first product, and nothing to find out.
+  template <bool kHalf>
+  __device__ void UsualSlice(const OperandBlock& block) {
+    constexpr int kChunk = kUsualChunk<NT, kHalf>, kOwn = kChunk / kMmaWarps;
+    constexpr int kChunks = kUsualSteps / kChunk, kStepBytes = kHalf ? 256 : 512;
+    const char* const b = Column(block, 0);
+    uint2 fb[kChunks * kOwn];
+#pragma unroll
+    for (int i = 0; i < kChunks * kOwn; ++i)
+      fb[i] = *reinterpret_cast<const uint2*>(b + i * kStride);
+    // Of this lane's two columns, which may be beyond the rows; those are not written.
+    const int column = 2 * (lane & 3);
+    float score[2], total[2][2];
+    float* to[2];
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int place = block.first + min(column + e, block.rows - 1);
+      score[e] = Bf16BitsToFloat(c.smem.slice_scores()[place]);
+      to[e] = totals + c.smem.slice_rows()[place] * 16 + (lane >> 2);
+    }
+    uint4 fa[kChunks][kOwn];
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      const char* a = c.AcquireShared() + warp * kStepBytes + lane * (kHalf ? 8 : 16);
+      LoadA<kOwn>(a, kMmaWarps * kStepBytes, kHalf, fa[chunk]);
+      c.template Release<kMmaWarps>();
+    }
+    Give();
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      total[e][0] = to[e][0];
+      total[e][1] = to[e][8];
+    }
+    float even[4] = {}, odd[4] = {};
+#pragma unroll
+    for (int i = 0; i < kChunks * kOwn; ++i)
+      Mma16(i % 2 == 1 ? odd : even, fa[i / kOwn][i % kOwn], fb[i]);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      if (column + e >= block.rows) continue;
+      to[e][0] = total[e][0] + score[e] * (even[e] + odd[e]);
+      to[e][8] = total[e][1] + score[e] * (even[2 + e] + odd[2 + e]);
+    }
+    __syncwarp();  // A row may be another lane's in the next slice.
+  }
+  // acc += W . b of any block; `odd`: its first k-step is the other accumulator's. Returns whether
+  // the next one is.
   __device__ bool MultiplyAny(const OperandBlock& block, bool half, bool odd,
                               Accumulator<NT>& acc) {
     const char* b[NT];
@@ -207,8 +249,8 @@ struct DownRows {
     }
     return odd;
   }
-  // totals += scores * the slice's sums, which begin anew.
-  __device__ void AddScaled(const OperandBlock& block, Accumulator<NT>& acc) const {
+  // totals += scores * the slice's sums.
+  __device__ void AddScaled(const OperandBlock& block, const Accumulator<NT>& acc) const {
     const uint8_t* rows = c.smem.slice_rows() + block.first;
     const uint16_t* scores = c.smem.slice_scores() + block.first;
 #pragma unroll
@@ -223,10 +265,24 @@ struct DownRows {
           to[0] += score * (acc.even[j][e] + acc.odd[j][e]);
           to[8] += score * (acc.even[j][2 + e] + acc.odd[j][2 + e]);
         }
-        acc.even[j][e] = acc.odd[j][e] = acc.even[j][2 + e] = acc.odd[j][2 + e] = 0.0f;
       }
     }
     __syncwarp();  // A row may be another lane's in the next slice.
+  }
+  // totals += scores * (W . b) of a slice, whose last block `block` becomes. False: the step is
+  // ending.
+  __device__ bool AnySlice(OperandBlock& block, bool half) {
+    Accumulator<NT> acc;
+    acc.Clear();
+    bool odd = false;  // The next k-step is the other accumulator's.
+    while (true) {
+      odd = MultiplyAny(block, half, odd, acc);
+      Give();
+      if (block.ends_slice) break;
+      if (!Take(block)) return false;
+    }
+    AddScaled(block, acc);
+    return true;
   }
   __device__ void ClearTotals() const {
 #pragma unroll
@@ -252,34 +308,19 @@ struct DownRows {
       for (uint32_t unit = c.task().begin; unit < c.task().end; unit += 2) HandOver();
       return;
     }
-    Accumulator<NT> acc;
-    acc.Clear();
-    bool odd = false;  // The next k-step is the other accumulator's.
     c.InjectWarpDelay();
+    OperandBlock block;
 #pragma unroll 1
     for (uint32_t unit = c.task().begin; unit < c.task().end;) {
       const bool half = unit + 1 == c.task().end;
-      const uint64_t& full = c.misc.operands_full[next.slot];
-      if (!__all_sync(~0u, BarrierTest(SmemAddress(&full), next.phase))) {
-        c.Wait(full, next.phase, kWaitRing);
-        if (__any_sync(~0u, Ending(c.misc))) break;  // What is there may be no block.
-      }
-      const uint4 words = *reinterpret_cast<const uint4*>(&c.misc.operands[next.slot]);
-      OperandBlock block;
-      memcpy(&block, &words, sizeof(block));
+      if (!Take(block)) break;
       if (block.usual && half) {
-        MultiplyUsual<true>(block, acc);
+        UsualSlice<true>(block);
       } else if (block.usual) {
-        MultiplyUsual<false>(block, acc);
-      } else {
-        odd = MultiplyAny(block, half, odd, acc);
+        UsualSlice<false>(block);
+      } else if (!AnySlice(block, half)) {
+        break;
       }
-      __syncwarp();
-      WarpArrive(c.misc.operands_empty[next.slot], lane == 0);
-      next.Advance(kOperandPlaces);
-      if (!block.ends_slice) continue;
-      AddScaled(block, acc);
-      odd = false;
       if (!block.ends_tile) continue;
       HandOver();
       unit += 2;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/decode/smem.cuh"
+#include "kernels/cuda/decode/down_rows.cuh"
 
 namespace baton::cuda {
 namespace {
@@ -42,6 +42,7 @@ bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   };
   plan.xs_row_bytes = std::max(d.hidden / 16, d.row_tiles == 1 ? kXsStepsOne : kXsSteps) * 256;
   plan.xs = take(plan.xs_row_bytes * d.row_tiles);
+  plan.operand_bytes = d.row_tiles * (plan.xs_row_bytes - kMmaWarps * kTotalBytes<1>);
   // With more than one row tile the norm waits until x is complete everywhere, so until all partial
   // tiles have been read, and the next ones come after it: it lies where they do.
   const uint32_t norm_bytes = Align(d.hidden * 2, 16), sum_bytes = 2 * kMmaWarps * columns * 4;

@@ -176,14 +176,12 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
 
   // acc += W . b for kCount k-steps of a warp at once; a, b: this lane's operands of the first, b
   // of every row tile, kStride bytes from one k-step to the next. Only `row_tiles`, a bit mask, are
-  // multiplied. `loaded` is called when W's operands are in registers.
-  template <int kStride, Turns kTurns, int kCount, typename Loaded>
+  // multiplied.
+  template <int kStride, Turns kTurns, int kCount>
   __device__ void MultiplyBlock(const char* a, const char* const (&b)[NT], uint32_t b_offset,
-                                int stride, bool half, uint32_t row_tiles, Accumulator<NT>& acc,
-                                Loaded&& loaded) {
+                                int stride, bool half, uint32_t row_tiles, Accumulator<NT>& acc) {
     uint4 fa[kCount];
     LoadA<kCount>(a, stride, half, fa);
-    loaded();
     const auto multiply = [&](int j) {
       if (NT > 1 && !(row_tiles >> j & 1)) return;
       uint2 fb[kCount];
@@ -203,11 +201,6 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
 #pragma unroll
       for (int j = 1; j < NT; ++j) multiply(j);
     }
-  }
-  template <int kStride, Turns kTurns, int kCount>
-  __device__ void MultiplyBlock(const char* a, const char* const (&b)[NT], uint32_t b_offset,
-                                int stride, bool half, uint32_t row_tiles, Accumulator<NT>& acc) {
-    MultiplyBlock<kStride, kTurns, kCount>(a, b, b_offset, stride, half, row_tiles, acc, [] {});
   }
 
   // The same for all row tiles, b_tile bytes apart: their products, which wait for nothing of each
@@ -303,17 +296,43 @@ struct MmaGroup : WorkerGroup<kMmaRole, kMmaThreads> {
     for (int left = p.hidden / 16; left > 0; left -= chunk_steps) {
       const char* a = (kTeams<NT> == 1 ? AcquireShared() : Acquire(left > chunk_steps)) + offset;
       const int count = (min(chunk_steps, left) - part + kParts - 1) / kParts;
-      if (kTeams<NT> == 1 && count == kUsualOwn) {
-        // The slot is free before the products are made: with small slots memory waits for it.
-        MultiplyBlock<kParts * 256, kNoTurns, kUsualOwn>(
-            a, b, b_offset, kParts * step_bytes, half, row_tiles, acc, [&] { Release<kParts>(); });
-        b_offset += chunk_steps * 256;
-        continue;
-      }
       MultiplyChunk<kParts, kTeams<NT> == 2>(a, b, b_offset, count, kParts * step_bytes, half,
                                              row_tiles, acc);
       b_offset += chunk_steps * 256;
       Release<kParts>();
+    }
+  }
+  // The same of one tile of gathered rows: with every load on its way before the first product.
+  __device__ void MultiplyGathered(int step_bytes, int chunk_steps, const char* b,
+                                   float (&sum)[4]) {
+    const int offset = warp * step_bytes + min(lane * 16, step_bytes - 16);
+    const int stride = kMmaWarps * step_bytes;
+    b += warp * 256;
+#pragma unroll 1
+    for (int left = p.hidden / 16; left > 0; left -= chunk_steps) {
+      const int count = OwnSteps(min(chunk_steps, left), warp);
+      if (count == kUsualOwn) {
+        uint2 fb[kUsualOwn];
+#pragma unroll
+        for (int i = 0; i < kUsualOwn; ++i)
+          fb[i] = *reinterpret_cast<const uint2*>(b + i * kMmaWarps * 256);
+        uint4 fa[kUsualOwn];
+        LoadA<kUsualOwn>(AcquireShared() + offset, stride, false, fa);
+        // The slot is free before the products are made: with small slots memory waits for it.
+        Release<kMmaWarps>();
+#pragma unroll
+        for (int i = 0; i < kUsualOwn; ++i) Mma16(sum, fa[i], fb[i]);
+      } else {
+        const char* a = AcquireShared() + offset;
+#pragma unroll 1
+        for (int i = 0; i < count; ++i) {
+          uint4 fa[1];
+          LoadA<1>(a + i * stride, stride, false, fa);
+          Mma16(sum, fa[0], *reinterpret_cast<const uint2*>(b + i * kMmaWarps * 256));
+        }
+        Release<kMmaWarps>();
+      }
+      b += chunk_steps * 256;
     }
   }
   // The same of all row tiles, by all MMA warps.
@@ -389,6 +408,12 @@ __device__ void MultiplyRows(MmaGroup<NT>& c) {
           c.tiles += row_tiles;
           continue;
         }
+      }
+      if (kGathers<NT> && gate_up && row_tiles == 1) {
+        float sum[4] = {0, 0, 0, 0};
+        c.MultiplyGathered(step_bytes, chunk_steps, b[0], sum);
+        c.TileDone(c.tiles++, sum);
+        continue;
       }
       Accumulator<NT> acc;
       acc.Clear();
