@@ -67,8 +67,6 @@ class CudaDecodeRunner : public DecodeRunner {
   CudaDecodeRunner(const ModelConfig& config, const DecodeRunnerOptions& options,
                    const DecodeTuning& tuning);
   absl::Status Allocate(const PackedWeights& weights, const TaskGraph& graph);
-  int SlotBytes(int row_tiles) const;
-  int PageSlots(int rows) const;
   absl::Status AllocateBuffers(const TaskGraph& graph);
   absl::Status PlanSharedMemory(const TaskGraph& graph);
   absl::Status CheckOwnRings(const TaskGraph& graph) const;

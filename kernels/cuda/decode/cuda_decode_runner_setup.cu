@@ -100,8 +100,8 @@ absl::Status CudaDecodeRunner::PlanSharedMemory(const TaskGraph& graph) {
   }
   for (int rows = 1; rows <= (max_rows_ + 7) / 8 * 8; rows += rows == 1 ? 7 : 8) {
     demand.row_tiles = (rows + 7) / 8;
-    demand.slot_bytes = SlotBytes(demand.row_tiles);
-    demand.page_slots = PageSlots(rows);
+    demand.slot_bytes = SlotBytesFor(rows, tuning_.slot_bytes);
+    demand.page_slots = PageSlotsFor(rows, tuning_.page_slots);
     SmemPlan& plan = plans_[PlanOf(rows)];
     if (!PlanSmem(demand, static_cast<uint32_t>(limit), plan)) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -178,17 +178,6 @@ void CudaDecodeRunner::FillParams(const PackedWeights& weights, const TaskGraph&
   p.error = error_;
 }
 
-int CudaDecodeRunner::SlotBytes(int row_tiles) const {
-  // More rows leave less room for the ring: smaller slots keep enough of them.
-  constexpr int kMost[] = {1 << 20, 24576, 12288, 12288};
-  return std::min(tuning_.slot_bytes, kMost[row_tiles - 1]);
-}
-
-int CudaDecodeRunner::PageSlots(int rows) const {
-  constexpr int kMost[] = {3, 1 << 20, 2, 2, 2};
-  return std::min(tuning_.page_slots, kMost[PlanOf(rows)]);
-}
-
 absl::Status CudaDecodeRunner::AllocateBuffers(const TaskGraph& graph) {
   DecodeParams& p = params_;
   const uint64_t columns = 8 * ((max_rows_ + 7) / 8);
@@ -242,7 +231,7 @@ absl::Status CudaDecodeRunner::UploadLayers(const PackedWeights& weights, const 
     for (int row_tiles = 1; row_tiles <= 4; ++row_tiles) {
       for (int full = 0; full < 2; ++full) {
         layers[l].always_chunk[row_tiles - 1][full] = static_cast<uint8_t>(
-            ChunkSteps(SlotBytes(row_tiles), full ? 512 : 256,
+            ChunkSteps(SlotBytesFor(8 * row_tiles, tuning_.slot_bytes), full ? 512 : 256,
                        std::max(1, layers[l].always_width / 16), kMaxSharedSteps));
       }
     }

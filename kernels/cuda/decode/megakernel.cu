@@ -31,6 +31,15 @@ int ChunkSteps(int slot_bytes, int step_bytes, int steps, int most) {
   return ((steps + chunks - 1) / chunks + 7) & ~7;
 }
 
+int SlotBytesFor(int rows, int most) {
+  return std::min(most, rows <= 8 ? most : rows <= 16 ? 24576 : 12288);
+}
+
+// A sole row has another slot of weights instead.
+int PageSlotsFor(int rows, int most) {
+  return std::min(most, rows == 1 ? 3 : rows <= 8 ? most : 2);
+}
+
 bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
   const uint32_t columns = 8 * d.row_tiles;
   const uint32_t partials = d.row_tiles <= 2 ? kStages<1> * kTeamWarps : kStages<4> * kMmaWarps;

@@ -23,6 +23,10 @@ struct SmemDemand {
   int page_slots;  // Of the pages' ring.
   int page_bytes;  // A K or V tile.
 };
+// Of a launch with up to `rows` rows, at most `most`: more rows leave less of shared memory, and
+// smaller slots keep enough of them.
+int SlotBytesFor(int rows, int most);
+int PageSlotsFor(int rows, int most);
 // K-steps a chunk, at most `most`, for a tile of `steps` k-steps of `step_bytes`, evened out over
 // the tile's chunks. A multiple of 8 unless it is the whole tile, so that which warp takes which
 // k-step never depends on the slot size.
