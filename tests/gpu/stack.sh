@@ -122,6 +122,7 @@ wait "$together"
 read_metrics decode
 read_metrics prefill
 grep -h '^baton_kv_.*bytes_total\|^baton_generation_tokens_total' "$logs/decode.prom" "$logs/prefill.prom"
+[ "$backend" = cpu ] || wants_metric decode baton_decode_cycles_total 1
 grep -q '^baton_kv_pushed_bytes_total{.*} 0$' "$logs/prefill.prom" || fail "bytes were copied on one GPU"
 build/bin/baton status --router="$address" | tee "$logs/status.txt"
 [ "$backend" = cpu ] || grep -q 'by cuda_ipc' "$logs/status.txt" ||
