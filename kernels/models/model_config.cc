@@ -1,6 +1,7 @@
 #include "kernels/models/model_config.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -25,6 +26,7 @@ constexpr JsonObject::IntRange kVocab = {1, 1 << 22};
 constexpr JsonObject::IntRange kExperts = {1, 1 << 12};
 constexpr JsonObject::IntRange kWidth = {1, 1 << 20};
 constexpr JsonObject::IntRange kPositions = {1, 1 << 30};
+constexpr JsonObject::IntRange kTokenId = {INT32_MIN, INT32_MAX};  // Of any vocabulary.
 
 // A config text with the name that its messages begin with.
 struct NamedText {
@@ -160,17 +162,21 @@ void ReadNorm(JsonObject& config, ModelConfig& model) {
   model.norm_epsilon = ReadPositive(config, key, 1e-5);
 }
 
+// An id that the vocabulary does not have can never be sampled and is none, as with Hugging Face:
+// its class's defaults are for a large vocabulary and stand in configs of small ones.
 void ReadTokens(JsonObject& config, JsonObject& generation, ModelConfig& model) {
-  const int64_t last = std::max(model.vocab, 1) - 1;
+  const auto in_vocabulary = [&](int id) { return id >= 0 && id < model.vocab; };
   for (JsonObject* source : {&generation, &config}) {
-    for (int id : source->Ints("eos_token_id", {0, last})) {
+    for (int id : source->Ints("eos_token_id", kTokenId)) {
       const bool known =
           std::find(model.eos_ids.begin(), model.eos_ids.end(), id) != model.eos_ids.end();
-      if (!known) model.eos_ids.push_back(id);
+      if (in_vocabulary(id) && !known) model.eos_ids.push_back(id);
     }
   }
-  model.bos_id = config.IntOr("bos_token_id", -1, {-1, last});
-  model.pad_id = config.IntOr("pad_token_id", -1, {-1, last});
+  const int bos_id = config.IntOr("bos_token_id", -1, kTokenId);
+  const int pad_id = config.IntOr("pad_token_id", -1, kTokenId);
+  model.bos_id = in_vocabulary(bos_id) ? bos_id : -1;
+  model.pad_id = in_vocabulary(pad_id) ? pad_id : -1;
 }
 
 absl::StatusOr<ModelConfig> ParseNamed(const NamedText& config_text,

@@ -70,9 +70,11 @@ struct ModelConfig {
   // the override. 0 if no layer slides.
   int window_keys = 0;
 
-  std::vector<int> eos_ids;  // generation_config's first, then config's; each once; may be empty.
-  int bos_id = -1;           // -1: none.
-  int pad_id = -1;           // -1: none.
+  // Ids of the vocabulary alone. The eos ids are generation_config's first, then config's; each
+  // once; may be empty.
+  std::vector<int> eos_ids;
+  int bos_id = -1;  // -1: none.
+  int pad_id = -1;  // -1: none.
 
   bool operator==(const ModelConfig&) const = default;
 };

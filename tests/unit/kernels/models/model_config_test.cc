@@ -138,6 +138,20 @@ TEST(ModelConfig, CollectsEosIdsOnce) {
   EXPECT_THAT(Parsed(config).eos_ids, ElementsAre(7, 5));
 }
 
+// Such an id can never be sampled: saved configs have the class's default, 255001, beside a small
+// vocabulary, and -1 for none.
+TEST(ModelConfig, IdsBeyondTheVocabularyAreNone) {
+  const ModelConfig config =
+      Parsed(Changed(R"({"eos_token_id": 255001, "bos_token_id": 96, "pad_token_id": -2})"));
+  EXPECT_THAT(config.eos_ids, IsEmpty());
+  EXPECT_EQ(config.bos_id, -1);
+  EXPECT_EQ(config.pad_id, -1);
+  EXPECT_THAT(Parsed(Changed(R"({"eos_token_id": -1})")).eos_ids, IsEmpty());
+  EXPECT_THAT(Parsed(Changed(R"({"eos_token_id": [96, 95]})"), R"({"eos_token_id": [-1, 7, 1000]})")
+                  .eos_ids,
+              ElementsAre(7, 95));
+}
+
 struct Refusal {
   const char* changes;
   const char* error;
@@ -195,10 +209,11 @@ constexpr Refusal kRefusals[] = {
     {R"({"logit_scale": 1e200})", "\"logit_scale\""},
     {R"({"logit_scale": "1"})", "\"logit_scale\""},
     {R"({"tie_word_embeddings": "yes"})", "\"tie_word_embeddings\""},
-    {R"({"eos_token_id": 96})", "\"eos_token_id\": want an integer in 0..95"},
+    {R"({"eos_token_id": 5.5})", "\"eos_token_id\": want an integer"},
     {R"({"eos_token_id": [5, "6"]})", "found \"6\""},
-    {R"({"bos_token_id": 96})", "\"bos_token_id\""},
-    {R"({"pad_token_id": -2})", "\"pad_token_id\""},
+    {R"({"eos_token_id": 18446744073709551615})", "\"eos_token_id\": want an integer"},
+    {R"({"bos_token_id": [2]})", "\"bos_token_id\""},
+    {R"({"pad_token_id": "0"})", "\"pad_token_id\""},
 };
 
 TEST(ModelConfig, RefusesWhatIsContradictoryOrUnsupported) {
@@ -225,7 +240,7 @@ TEST(ModelConfig, NamesTheFileThatIsNoJson) {
               HasSubstr("config.json: not a JSON object"));
   EXPECT_THAT(std::string(ParseModelConfig(config, "[]").status().message()),
               HasSubstr("generation_config.json: not a JSON object"));
-  EXPECT_THAT(std::string(ParseModelConfig(config, R"({"eos_token_id": 1000})").status().message()),
+  EXPECT_THAT(std::string(ParseModelConfig(config, R"({"eos_token_id": "5"})").status().message()),
               HasSubstr("generation_config.json: key \"eos_token_id\""));
 }
 
