@@ -73,12 +73,12 @@ void ReadAttention(JsonObject& config, ModelConfig& model) {
   }
 }
 
-// rope_theta stands alone, or within rope_parameters (rope_scaling in older files) beside a
-// rope_type.
+// rope_theta stands alone or within rope_parameters (rope_scaling in older files) beside a
+// rope_type; the one within goes first, as with Hugging Face, whose saved configs have the class's
+// default beside it.
 void ReadRope(JsonObject& config, ModelConfig& model) {
   model.rope_theta = config.NumberOr("rope_theta", 10000.0);
-  bool theta_known = config.Has("rope_theta");
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
     JsonObject rope = config.Object(key);
     for (const char* type_key : {"rope_type", "type"}) {
       if (rope.StringOr(type_key, "default") != "default") rope.Refuse(type_key, "\"default\"");
@@ -88,14 +88,7 @@ void ReadRope(JsonObject& config, ModelConfig& model) {
     for (const char* layer_kind : {"full_attention", "sliding_attention"}) {
       if (rope.Has(layer_kind)) rope.Refuse(layer_kind, "the same RoPE in every layer");
     }
-    if (rope.Has("rope_theta")) {
-      const double theta = rope.NumberOr("rope_theta", 0);
-      if (theta_known && theta != model.rope_theta) {
-        rope.Refuse("rope_theta", absl::StrCat("the other rope_theta, ", model.rope_theta));
-      }
-      model.rope_theta = theta;
-      theta_known = true;
-    }
+    model.rope_theta = rope.NumberOr("rope_theta", model.rope_theta);
     config.Adopt(rope.status());
   }
   if (config.status().ok() && !(model.rope_theta > 0)) {
