@@ -73,24 +73,29 @@ void ReadAttention(JsonObject& config, ModelConfig& model) {
   }
 }
 
-// rope_theta stands alone or within rope_parameters (rope_scaling in older files) beside a
-// rope_type; the one within goes first, as with Hugging Face, whose saved configs have the class's
-// default beside it.
-void ReadRope(JsonObject& config, ModelConfig& model) {
-  model.rope_theta = config.NumberOr("rope_theta", 10000.0);
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    JsonObject rope = config.Object(key);
-    for (const char* type_key : {"rope_type", "type"}) {
-      if (rope.StringOr(type_key, "default") != "default") rope.Refuse(type_key, "\"default\"");
-    }
-    if (rope.NumberOr("partial_rotary_factor", 1.0) != 1.0)
-      rope.Refuse("partial_rotary_factor", "1");
-    for (const char* layer_kind : {"full_attention", "sliding_attention"}) {
-      if (rope.Has(layer_kind)) rope.Refuse(layer_kind, "the same RoPE in every layer");
-    }
-    model.rope_theta = rope.NumberOr("rope_theta", model.rope_theta);
-    config.Adopt(rope.status());
+// Only the default type; both names of the key are in use.
+void RefuseRopeScaling(JsonObject& rope) {
+  for (const char* key : {"rope_type", "type"}) {
+    if (rope.StringOr(key, "default") != "default") rope.Refuse(key, "\"default\"");
   }
+}
+
+// rope_theta stands alone or within rope_parameters; the one within goes first, as with Hugging
+// Face, whose saved configs have the class's default beside it. Of rope_scaling Hugging Face reads
+// nothing for this class; a type there is refused all the same, as whoever wrote it wants a
+// scaling.
+void ReadRope(JsonObject& config, ModelConfig& model) {
+  JsonObject scaling = config.Object("rope_scaling");
+  RefuseRopeScaling(scaling);
+  config.Adopt(scaling.status());
+
+  JsonObject rope = config.Object("rope_parameters");
+  RefuseRopeScaling(rope);
+  for (const char* layer_kind : {"full_attention", "sliding_attention"}) {
+    if (rope.Has(layer_kind)) rope.Refuse(layer_kind, "the same RoPE in every layer");
+  }
+  model.rope_theta = rope.NumberOr("rope_theta", config.NumberOr("rope_theta", 10000.0));
+  config.Adopt(rope.status());
   if (config.status().ok() && !(model.rope_theta > 0)) {
     config.RefuseWith(absl::StrCat("rope_theta: want above 0, found ", model.rope_theta));
   }

@@ -108,6 +108,27 @@ TEST(ModelConfig, RopeThetaOfRopeParametersGoesFirst) {
       321);
 }
 
+// Hugging Face reads nothing of it for this class.
+TEST(ModelConfig, RopeScalingHasNoTheta) {
+  const std::string scaling = R"({"rope_type": "default", "rope_theta": 777,
+                                  "partial_rotary_factor": 0.5, "full_attention": {}})";
+  EXPECT_EQ(
+      Parsed(Changed(R"({"rope_parameters": null, "rope_scaling": )" + scaling + "}")).rope_theta,
+      10000);
+  EXPECT_EQ(Parsed(Changed(R"({"rope_parameters": null, "rope_theta": 123, "rope_scaling": )" +
+                           scaling + "}"))
+                .rope_theta,
+            123);
+  EXPECT_EQ(Parsed(Changed(R"({"rope_scaling": )" + scaling + "}")).rope_theta, 50000);
+}
+
+// With the one type that there is, Hugging Face rotates whole heads whatever it says.
+TEST(ModelConfig, PartialRotaryFactorIsIgnored) {
+  const ModelConfig config =
+      Parsed(Changed(R"({"rope_parameters": {"partial_rotary_factor": 0.5}})"));
+  EXPECT_EQ(config, Parsed(Changed("{}")));
+}
+
 TEST(ModelConfig, NullRmsNormEpsilonMeansLayerNorm) {
   const ModelConfig config = Parsed(Changed(R"({"rms_norm_eps": null, "layer_norm_eps": 0.001})"));
   EXPECT_EQ(config.norm, NormKind::kLayerNorm);
@@ -212,7 +233,6 @@ constexpr Refusal kRefusals[] = {
     {R"({"rope_parameters": {"rope_type": "yarn"}})", "want \"default\", found \"yarn\""},
     {R"({"rope_scaling": {"type": "linear", "factor": 2}})", "found \"linear\""},
     {R"({"rope_scaling": [1]})", "\"rope_scaling\": want an object"},
-    {R"({"rope_parameters": {"partial_rotary_factor": 0.5}})", "\"partial_rotary_factor\""},
     {R"({"rope_parameters": {"sliding_attention": {}}})", "want the same RoPE in every layer"},
     {R"({"rope_parameters": {"rope_theta": 0}})", "rope_theta: want above 0"},
     {R"({"logit_scale": 0})", "\"logit_scale\""},
