@@ -1,6 +1,7 @@
 #include "kernels/models/layer_pattern.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -38,13 +39,16 @@ std::vector<bool> ReadNamedKinds(JsonObject& config, const NamedKinds& kinds, in
 }  // namespace
 
 std::vector<LayerConfig> ReadLayerPattern(JsonObject& config, int layer_count) {
-  constexpr JsonObject::IntRange kPattern = {1, 1 << 20};
+  // Beside layer_types nothing is divided by a pattern; the prefix's still says by being 1 that
+  // full dense layers have RoPE.
+  const bool named = config.Has("layer_types");
+  const JsonObject::IntRange pattern_range = {named ? INT32_MIN : 1, 1 << 20};
   const int prefix_count = config.IntOr("first_k_dense_replace", 0, {0, layer_count});
-  const int prefix_pattern = config.IntOr("prefix_dense_sliding_window_pattern", 1, kPattern);
-  const int pattern = config.IntOr("sliding_window_pattern", 4, kPattern);
+  const int prefix_pattern = config.IntOr("prefix_dense_sliding_window_pattern", 1, pattern_range);
+  const int pattern = config.IntOr("sliding_window_pattern", 4, pattern_range);
 
   std::vector<bool> sliding(layer_count);
-  if (config.Has("layer_types")) {
+  if (named) {
     sliding =
         ReadNamedKinds(config, {"layer_types", "sliding_attention", "full_attention"}, layer_count);
   } else {

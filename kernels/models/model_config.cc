@@ -39,7 +39,9 @@ void RefuseUnsupported(JsonObject& config) {
   if (const std::string type = config.String("model_type"); type != "cohere2_moe") {
     config.Refuse("model_type", "\"cohere2_moe\"");
   }
-  if (config.StringOr("hidden_act", "silu") != "silu") config.Refuse("hidden_act", "\"silu\"");
+  // Two names of one function.
+  const std::string activation = config.StringOr("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish") config.Refuse("hidden_act", "\"silu\"");
   for (const char* key : {"attention_bias", "use_qk_norm"}) {
     if (config.BoolOr(key, false)) config.Refuse(key, "false");
   }

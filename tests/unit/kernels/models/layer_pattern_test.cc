@@ -64,6 +64,18 @@ TEST(LayerPattern, NamedKindsGoBeforeDerivedOnes) {
             "F'S");
 }
 
+TEST(LayerPattern, PatternsThatNothingIsDividedByMayBeZero) {
+  EXPECT_EQ(Pattern(R"({"layer_types": ["full_attention", "sliding_attention"],
+                        "sliding_window_pattern": 0})",
+                    2),
+            "fS");
+  // Other than 1, a full dense layer has no RoPE.
+  EXPECT_EQ(Pattern(R"({"layer_types": ["full_attention", "sliding_attention"],
+                        "first_k_dense_replace": 1, "prefix_dense_sliding_window_pattern": 0})",
+                    2),
+            "f'S");
+}
+
 TEST(LayerPattern, RefusesContradictions) {
   const struct {
     const char* json;
@@ -81,6 +93,8 @@ TEST(LayerPattern, RefusesContradictions) {
       {R"({"first_k_dense_replace": 3})", "want an integer in 0..2, found 3"},
       {R"({"sliding_window_pattern": 0})", "key \"sliding_window_pattern\""},
       {R"({"prefix_dense_sliding_window_pattern": 0})", "found 0"},
+      {R"({"layer_types": ["full_attention", "full_attention"], "sliding_window_pattern": "4"})",
+       "key \"sliding_window_pattern\""},
   };
   for (const auto& test_case : cases) {
     JsonObject config = ParsedLayers(test_case.json);

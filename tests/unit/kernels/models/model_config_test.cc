@@ -129,6 +129,10 @@ TEST(ModelConfig, PartialRotaryFactorIsIgnored) {
   EXPECT_EQ(config, Parsed(Changed("{}")));
 }
 
+TEST(ModelConfig, SwishIsSilu) {
+  EXPECT_EQ(Parsed(Changed(R"({"hidden_act": "swish"})")), Parsed(Changed("{}")));
+}
+
 TEST(ModelConfig, NullRmsNormEpsilonMeansLayerNorm) {
   const ModelConfig config = Parsed(Changed(R"({"rms_norm_eps": null, "layer_norm_eps": 0.001})"));
   EXPECT_EQ(config.norm, NormKind::kLayerNorm);
