@@ -69,11 +69,11 @@ absl::StatusOr<OraclePromptResult> RunPrompt(SequenceRunner& runner, const Oracl
   return result;
 }
 
-// Of the prompts that have a reference distance; 0 if none has.
+// Of the prompts that have a reference distance, and one that can be divided by; 0 if none has.
 double MedianRatio(const std::vector<OraclePromptResult>& prompts) {
   std::vector<double> ratios;
   for (const OraclePromptResult& prompt : prompts) {
-    if (prompt.reference_relative_l2 > 0) {
+    if (prompt.reference_relative_l2 > 0 && std::isfinite(prompt.reference_relative_l2)) {
       ratios.push_back(prompt.relative_l2 / prompt.reference_relative_l2);
     }
   }
@@ -98,7 +98,7 @@ double RelativeL2(const std::vector<float>& a, const std::vector<float>& b) {
     difference += d * d;
     norm += static_cast<double>(b[i]) * b[i];
   }
-  return std::sqrt(difference / norm);
+  return difference == 0 ? 0 : std::sqrt(difference / norm);
 }
 
 absl::StatusOr<OracleReport> CheckAgainstOracle(Backend& backend,

@@ -68,7 +68,7 @@ absl::StatusOr<OracleReport> CheckAgainstOracle(Backend& backend,
                                                 const std::vector<OraclePrompt>& prompts,
                                                 const OracleCheckOptions& options);
 
-// ||a - b|| / ||b||; vectors of one length.
+// ||a - b|| / ||b||; 0 if a and b are equal, zeros too. Vectors of one length.
 double RelativeL2(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace baton

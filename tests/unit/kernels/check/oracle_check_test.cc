@@ -1,5 +1,7 @@
 #include "kernels/check/oracle_check.h"
 
+#include <cmath>
+
 #include "gtest/gtest.h"
 #include "kernels/check/sequence_runner.h"
 #include "tests/unit/kernels/cpu/synthetic_model.h"
@@ -101,6 +103,23 @@ TEST_F(OracleCheck, AllowsInBfloat16WhatTheErrorBridgesOrTheReferenceDoesItself)
   report = Check({});
   EXPECT_TRUE(report.prompts[0].greedy_ok());
   EXPECT_FALSE(Check({.float32 = true}).passed);
+}
+
+// The logits behind a padding token alone, whose embedding Hugging Face initialises with zeros.
+TEST(RelativeL2, OfNothingFromNothingIsZero) {
+  EXPECT_EQ(RelativeL2({0, -0.0f}, {0, 0}), 0);
+  EXPECT_EQ(RelativeL2({}, {}), 0);
+  EXPECT_EQ(RelativeL2({0, 1}, {0, 0}), INFINITY);
+  EXPECT_TRUE(std::isnan(RelativeL2({NAN}, {0})));
+}
+
+TEST_F(OracleCheck, LeavesARatioToNothingOut) {
+  for (OraclePrompt& prompt : prompts_) {
+    prompt.bfloat16.last_logits = prompt.float32.last_logits;
+    for (float& logit : prompt.bfloat16.last_logits) logit *= 1.01f;
+  }
+  for (float& logit : prompts_[0].float32.last_logits) logit = 0;
+  EXPECT_EQ(Check({}).median_ratio, 0) << "of the other prompt";
 }
 
 TEST_F(OracleCheck, RefusesLogitsThatAreOff) {
