@@ -25,7 +25,8 @@ absl::StatusOr<std::unique_ptr<SequenceRunner>> SequenceRunner::Make(
   if (max_tokens == 0) max_tokens = config.max_positions;
   if (max_tokens < 1 || max_tokens > config.max_positions) {
     return absl::InvalidArgumentError(
-        absl::StrCat("max_tokens: wanted 1 to ", config.max_positions, ", found ", max_tokens));
+        absl::StrCat("prompt and continuation: wanted 1 to ", config.max_positions,
+                     " tokens (the config's max_position_embeddings), found ", max_tokens));
   }
   BATON_ASSIGN_OR_RETURN(runner->prefill_,
                          backend.MakePrefillRunner({.max_chunk_tokens = options.chunk_tokens}));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/check/sequence_runner.h"
 #include "tests/unit/kernels/cpu/synthetic_model.h"
@@ -120,6 +121,15 @@ TEST_F(OracleCheck, LeavesARatioToNothingOut) {
   }
   for (float& logit : prompts_[0].float32.last_logits) logit = 0;
   EXPECT_EQ(Check({}).median_ratio, 0) << "of the other prompt";
+}
+
+TEST_F(OracleCheck, NamesTheConfigsKeyWhenPromptsAreTooLong) {
+  prompts_[1].tokens.resize(5000, 1);
+  const auto report = CheckAgainstOracle(*backend_, prompts_, {});
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(report.status().message()),
+              testing::AllOf(testing::HasSubstr("max_position_embeddings"),
+                             testing::HasSubstr("found 5006")));
 }
 
 TEST_F(OracleCheck, RefusesLogitsThatAreOff) {
