@@ -1,5 +1,7 @@
 #include "kernels/models/checkpoint.h"
 
+#include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -87,6 +89,27 @@ absl::StatusOr<Files> OpenFiles(const std::string& model_dir) {
   return OpenShards(model_dir, *index, index_path);
 }
 
+// The tensor of that name in whichever file; an empty view if there is none that can be read.
+TensorView FindTensor(const Files& files, std::string_view name) {
+  for (const std::unique_ptr<SafetensorsFile>& file : files) {
+    if (auto tensor = file->Tensor(name); tensor.ok()) return *std::move(tensor);
+  }
+  return {};
+}
+
+// Whether the files hold a head that is not the embedding. Another head differs early; an equal one
+// is read to its end, once.
+bool HasHeadOfItsOwn(const Files& files) {
+  const auto holds_head = [](const auto& file) { return file->Find(kHeadTensor) != nullptr; };
+  if (std::none_of(files.begin(), files.end(), holds_head)) return false;
+  const TensorView head = FindTensor(files, kHeadTensor);
+  const TensorView embedding = FindTensor(files, kEmbeddingTensor);
+  const bool equal = !head.empty() && !embedding.empty() && head.dtype == embedding.dtype &&
+                     head.shape == embedding.shape &&
+                     std::memcmp(head.data, embedding.data, head.ByteCount()) == 0;
+  return !equal;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& model_dir,
@@ -97,6 +120,9 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& 
     BATON_RETURN_IF_ERROR(ApplyWindow(*options.window_keys, checkpoint->config_));
   }
   BATON_ASSIGN_OR_RETURN(checkpoint->files_, OpenFiles(model_dir));
+  if (checkpoint->config_.tied_head && HasHeadOfItsOwn(checkpoint->files_)) {
+    checkpoint->config_.tied_head = false;
+  }
   BATON_ASSIGN_OR_RETURN(checkpoint->weights_,
                          WeightBinder(checkpoint->config_, checkpoint->files_, model_dir).Bind());
   // The fingerprint touches tens of thousands of pages far apart: without read-around for each.

@@ -25,9 +25,11 @@ struct CheckpointOptions {
 class Checkpoint {
  public:
   // Opens model_dir: config.json, generation_config.json if there is one, and model.safetensors or
-  // the shards that model.safetensors.index.json names. Everything that could fail later is checked
-  // here (but a file truncated afterwards by somebody else raises SIGBUS on access). Errors name
-  // the file, the tensor or key, what was wanted and what was found.
+  // the shards that model.safetensors.index.json names. A head in the files that differs from the
+  // embedding is the model's even if the config ties them: config().tied_head is false then, as
+  // with Hugging Face. Everything that could fail later is checked here (but a file truncated
+  // afterwards by somebody else raises SIGBUS on access). Errors name the file, the tensor or key,
+  // what was wanted and what was found.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& model_dir,
                                                           const CheckpointOptions& options = {});
 

@@ -62,7 +62,7 @@ struct ModelConfig {
   float norm_epsilon = 0;
   double rope_theta = 0;  // Interleaved pairs (2i, 2i + 1) over the whole head, no scaling.
   float logit_scale = 1;
-  bool tied_head = true;
+  bool tied_head = true;  // A Checkpoint's is what its files hold, whatever config.json says.
   int max_positions = 0;
 
   // Keys a sliding layer sees, the current one included: a key at distance d is visible when

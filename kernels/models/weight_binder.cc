@@ -42,10 +42,10 @@ WeightBinder::WeightBinder(const ModelConfig& config,
 absl::StatusOr<WeightSet> WeightBinder::Bind() {
   BATON_RETURN_IF_ERROR(IndexFiles());
   WeightSet weights;
-  weights.embedding = Take("model.embed_tokens.weight", {config_.vocab, config_.hidden});
+  weights.embedding = Take(kEmbeddingTensor, {config_.vocab, config_.hidden});
   weights.final_norm = Take("model.norm.weight", {config_.hidden});
-  weights.head = config_.tied_head ? weights.embedding
-                                   : Take("lm_head.weight", {config_.vocab, config_.hidden});
+  weights.head =
+      config_.tied_head ? weights.embedding : Take(kHeadTensor, {config_.vocab, config_.hidden});
   for (int i = 0; i < config_.layer_count && status_.ok(); ++i) {
     weights.layers.push_back(TakeLayer(i));
   }
@@ -171,7 +171,7 @@ absl::Status WeightBinder::CheckLeftovers() const {
 
 absl::Status WeightBinder::CheckLeftover(const std::string& name,
                                          const SafetensorsFile& file) const {
-  if (config_.tied_head && name == "lm_head.weight") return absl::OkStatus();
+  if (config_.tied_head && name == kHeadTensor) return absl::OkStatus();
   if (absl::EndsWith(name, ".rotary_emb.inv_freq")) return absl::OkStatus();
   if (!absl::EndsWith(name, ".bias")) {
     return absl::InvalidArgumentError(absl::StrCat(file.path(), ": tensor ", Quoted(name),

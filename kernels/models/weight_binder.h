@@ -17,6 +17,9 @@
 
 namespace baton {
 
+inline constexpr char kEmbeddingTensor[] = "model.embed_tokens.weight";
+inline constexpr char kHeadTensor[] = "lm_head.weight";
+
 class WeightBinder {
  public:
   // `files` outlive the result; `source` (the directory) begins messages about missing tensors.
@@ -26,8 +29,9 @@ class WeightBinder {
   // Binds everything. Both expert layouts are taken, layer by layer: mlp.experts.N.gate_proj.weight
   // and so on, or mlp.experts.gate_up_proj [experts, 2 * width, hidden] (gate rows first) with
   // mlp.experts.down_proj [experts, hidden, width]. Ignored: biases that are all zero,
-  // lm_head.weight beside a tied head, rotary inv_freq. InvalidArgument names the file and tensor
-  // that is unknown, missing, there twice, or of the wrong shape or dtype.
+  // lm_head.weight beside a tied head (Checkpoint has seen that it is the embedding), rotary
+  // inv_freq. InvalidArgument names the file and tensor that is unknown, missing, there twice, or
+  // of the wrong shape or dtype.
   absl::StatusOr<WeightSet> Bind();
 
  private:

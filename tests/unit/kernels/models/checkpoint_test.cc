@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/fixtures/synthetic_checkpoint.h"
@@ -113,6 +115,56 @@ TEST(Checkpoint, ReadsBackEveryConfigItWrites) {
   EXPECT_EQ(checkpoint->weights().layers[1].gate.shape, (std::vector<int64_t>{32, 32}));
 }
 
+// The tensors of a tied checkpoint whose file holds a head all the same: the embedding, changed.
+std::vector<RawTensor> WithHead(const ModelConfig& config,
+                                const std::function<void(RawTensor& head)>& change) {
+  std::vector<RawTensor> tensors = SyntheticTensors(config);
+  RawTensor head = tensors[0];
+  EXPECT_EQ(head.name, "model.embed_tokens.weight");
+  head.name = "lm_head.weight";
+  change(head);
+  tensors.push_back(std::move(head));
+  return tensors;
+}
+
+TEST(Checkpoint, HeadThatIsTheEmbeddingIsTied) {
+  const ModelConfig config = SyntheticConfig();
+  const TemporaryDirectory directory;
+  const auto plain = OpenSynthetic(directory.path(), config, {});
+  WriteCheckpointFiles(directory.path(), config, WithHead(config, [](RawTensor&) {}));
+  const auto checkpoint = Checkpoint::Open(directory.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_TRUE((*checkpoint)->config().tied_head);
+  EXPECT_EQ((*checkpoint)->weights().head.data, (*checkpoint)->weights().embedding.data);
+  EXPECT_EQ((*checkpoint)->weights().Fingerprint(), plain->weights().Fingerprint());
+  EXPECT_EQ((*checkpoint)->weights().total_bytes, plain->weights().total_bytes);
+}
+
+// Whatever tie_word_embeddings says, as with Hugging Face; everybody who asks the config learns it.
+TEST(Checkpoint, HeadThatIsNotTheEmbeddingIsNotTied) {
+  const ModelConfig config = SyntheticConfig();
+  const std::function<void(RawTensor&)> changes[] = {
+      [](RawTensor& head) { head.bytes.front() ^= 1; },
+      [](RawTensor& head) { head.bytes.back() ^= 1; },
+      [](RawTensor& head) { head.dtype = "F16"; },
+  };
+  for (const auto& change : changes) {
+    for (int shard_count : {1, 3}) {
+      const TemporaryDirectory directory;
+      const std::vector<RawTensor> tensors = WithHead(config, change);
+      WriteCheckpointFiles(directory.path(), config, tensors, shard_count);
+      const auto checkpoint = Checkpoint::Open(directory.path());
+      ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+      EXPECT_FALSE((*checkpoint)->config().tied_head);
+      const TensorView& head = (*checkpoint)->weights().head;
+      EXPECT_EQ(head.name, "lm_head.weight");
+      EXPECT_EQ(std::string(static_cast<const char*>(head.data), head.ByteCount()),
+                tensors.back().bytes);
+      EXPECT_EQ((*checkpoint)->weights().embedding.name, "model.embed_tokens.weight");
+    }
+  }
+}
+
 TEST(Checkpoint, BothExpertLayoutsAndAnyShardingGiveTheSameModel) {
   ModelConfig config = SyntheticConfig();
   config.shared = SharedExperts::kAverage;
@@ -197,6 +249,14 @@ TEST_F(BrokenCheckpoint, NamesTheTruncatedFileAndTensor) {
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
   EXPECT_THAT(Error(),
               AllOf(HasSubstr(path), HasSubstr("model.norm.weight"), HasSubstr("truncated")));
+}
+
+TEST_F(BrokenCheckpoint, NamesTheHeadOfAnotherShape) {
+  const ModelConfig config = SyntheticConfig();
+  WriteCheckpointFiles(directory_.path(), config, WithHead(config, [](RawTensor& head) {
+                         std::swap(head.shape[0], head.shape[1]);
+                       }));
+  EXPECT_THAT(Error(), AllOf(HasSubstr("lm_head.weight"), HasSubstr("want shape [96, 32]")));
 }
 
 TEST_F(BrokenCheckpoint, NamesTheShardThatIsMissing) {
