@@ -28,8 +28,9 @@ class ChatTemplate {
   ~ChatTemplate();
 
   // `context` is an object: messages, tools, add_generation_prompt, bos_token ...; the order of
-  // keys is kept. InvalidArgument: the template refuses it (the message of raise_exception as it
-  // is, other errors with their line); ResourceExhausted: beyond the limits.
+  // keys is kept; what was text comes from ParseChatJson. InvalidArgument: the template refuses it
+  // (the message of raise_exception as it is, other errors with their line); ResourceExhausted:
+  // beyond the limits.
   absl::StatusOr<std::string> Render(const nlohmann::ordered_json& context) const;
 
  private:

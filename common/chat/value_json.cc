@@ -23,6 +23,17 @@ absl::StatusOr<Value> StringFromJson(RenderState& state, const std::string& text
   return Value::String(text);
 }
 
+// An integer whose digits ParseChatJson kept.
+absl::StatusOr<Value> IntFromDigits(const Json::binary_t& digits) {
+  const std::string text(digits.begin(), digits.end());
+  const std::optional<TemplateInt> number = ParsePythonInt(text, 10);
+  if (!number) {
+    return absl::UnimplementedError(
+        "the chat request has an integer of more than 128 bits, which is not supported");
+  }
+  return Value::Int(*number);
+}
+
 absl::StatusOr<Value> FromJsonAt(RenderState& state, const Json& json, int depth) {
   if (depth > kMaxValueDepth - 8) {
     return absl::ResourceExhaustedError(
@@ -38,6 +49,8 @@ absl::StatusOr<Value> FromJsonAt(RenderState& state, const Json& json, int depth
       return Value::Int(json.get<uint64_t>());
     case Json::value_t::number_float:
       return Value::Float(json.get<double>());
+    case Json::value_t::binary:
+      return IntFromDigits(json.get_binary());
     case Json::value_t::string:
       return StringFromJson(state, json.get_ref<const std::string&>());
     case Json::value_t::array: {

@@ -11,8 +11,9 @@
 
 namespace baton {
 
-// Keeps the order of keys. InvalidArgument: text that is not UTF-8; ResourceExhausted: too deep or
-// too large.
+// Keeps the order of keys; a binary value is an integer of ParseChatJson. InvalidArgument: text
+// that is not UTF-8; ResourceExhausted: too deep or too large; Unimplemented: an integer beyond 128
+// bits.
 absl::StatusOr<Value> ValueFromJson(RenderState& state, const nlohmann::ordered_json& json);
 
 struct JsonStyle {

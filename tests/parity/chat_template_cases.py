@@ -20,7 +20,8 @@ CONTEXT = {
     "tools": [{"type": "function", "function": {"name": "f", "description": "d \"q\" <é>", "parameters": {
         "type": "object", "properties": {"b": {"type": "string"}, "a": {"type": "integer"}}}}}],
     "xs": [3, 1, 2, 1], "words": ["pear", "Apple", "fig", "apple"], "s": "  Héllo, wörld 🙂 \n", "empty": "",
-    "none": None, "n": 7, "neg": -7, "f": 2.5, "big": 18446744073709551615, "yes": True, "no": False,
+    "none": None, "n": 7, "neg": -7, "f": 2.5, "big": 18446744073709551615, "huge": [10**30, -2**64],
+    "yes": True, "no": False,
     "d": {"b": 1, "a": "x", "items": 5, "C": None}, "nested": {"a": {"b": [{"c": 1}, {"c": 2}]}},
     "html": "<b>&'\"</b>", "greek": "ΑΣ ΟΔΟΣ straße ŉ ǆ İ",
     "people": [{"name": "Bo", "age": 30, "city": {"n": "X"}}, {"name": "al", "age": 25},
@@ -62,7 +63,7 @@ def tool(content, call_id):
 
 
 SYSTEM = {"role": "system", "content": "  Be brief.\n"}
-WEATHER = call("get_weather", {"city": "Zürich", "days": 2, "x": None, "f": 1.0}, "abcdefgh1")
+WEATHER = call("get_weather", {"city": "Zürich", "days": 2, "x": None, "f": 1.0, "i": 2**64}, "abcdefgh1")
 SEARCH = call("search", {"queries": [{"q": "a<b>&'\"", "limit": 3}], "deep": {"er": [[], {}]}}, "abcdefgh2")
 
 CONVERSATIONS = [

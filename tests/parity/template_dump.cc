@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/chat/chat_json.h"
 #include "common/chat/chat_template.h"
 
 namespace baton {
@@ -32,7 +33,7 @@ Json Answer(const Json& request) {
 
 int Main() {
   std::string line;
-  while (std::getline(std::cin, line)) std::cout << Answer(Json::parse(line)).dump() << std::endl;
+  while (std::getline(std::cin, line)) std::cout << Answer(ParseChatJson(line)).dump() << std::endl;
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "tests/unit/common/chat/render_text.h"
 
+#include "common/chat/chat_json.h"
 #include "common/chat/chat_template.h"
 #include "common/check.h"
 #include "nlohmann/json.hpp"
@@ -9,7 +10,7 @@ namespace baton {
 absl::StatusOr<std::string> RenderTemplate(const std::string& source, const std::string& context,
                                            ChatTemplateLimits limits) {
   BATON_ASSIGN_OR_RETURN(const auto chat_template, ChatTemplate::Parse(source, limits));
-  return chat_template->Render(nlohmann::ordered_json::parse(context));
+  return chat_template->Render(ParseChatJson(context));
 }
 
 std::string RenderText(const std::string& source, const std::string& context,
