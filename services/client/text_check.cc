@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/chat/chat_json.h"
 #include "common/check.h"
 #include "common/text/detokenizer.h"
 #include "nlohmann/json.hpp"
@@ -13,7 +14,7 @@ using Json = nlohmann::ordered_json;
 using Ids = std::vector<TokenId>;
 
 absl::StatusOr<Json> ParseCases(const std::string& text) {
-  Json cases = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json cases = ParseChatJson(text);
   if (!cases.is_array() || cases.empty()) {
     const std::string found = cases.is_discarded() ? "text that is not JSON"
                               : cases.is_array()   ? "an empty array"

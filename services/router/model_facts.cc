@@ -34,16 +34,18 @@ absl::StatusOr<uint32_t> PositiveNumber(const ConfigJson& config, const char* ke
   return it->get<uint32_t>();
 }
 
-// eos_token_id is one id, a list of them, or null.
+// eos_token_id is one id, a list of them, or null. An id that the vocabulary does not have can
+// never be sampled and is left out, as in ModelConfig.
 absl::Status AddEosIds(const ConfigJson& config, const char* file, ModelFacts& facts) {
   const auto it = config.find("eos_token_id");
   if (it == config.end() || it->is_null()) return absl::OkStatus();
   const ConfigJson ids = it->is_array() ? *it : ConfigJson::array({*it});
   for (const ConfigJson& id : ids) {
-    if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= facts.vocab_size) {
-      return absl::InvalidArgumentError(absl::StrCat(file, ": eos_token_id: wanted ids below ",
-                                                     facts.vocab_size, ", found ", id.dump()));
+    if (!id.is_number_integer()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": eos_token_id: wanted ids, found ", id.dump()));
     }
+    if (id.get<int64_t>() < 0 || id.get<int64_t>() >= facts.vocab_size) continue;
     const auto value = id.get<TokenId>();
     if (std::find(facts.eos_ids.begin(), facts.eos_ids.end(), value) == facts.eos_ids.end()) {
       facts.eos_ids.push_back(value);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/chat/chat_json.h"
 #include "common/check.h"
 #include "common/json_nesting.h"
 #include "nlohmann/json.hpp"
@@ -15,7 +16,7 @@ using OrderedJson = nlohmann::ordered_json;
 absl::StatusOr<OrderedJson> ParseJson(const std::string& text, const char* field,
                                       OrderedJson::value_t wanted) {
   BATON_RETURN_IF_ERROR(CheckJsonNesting(text, field));
-  OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  OrderedJson json = ParseChatJson(text);
   if (json.type() != wanted) {
     return absl::InvalidArgumentError(absl::StrCat(
         field, ": wanted a JSON ", wanted == OrderedJson::value_t::array ? "array" : "object",

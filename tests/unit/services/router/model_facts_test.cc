@@ -24,8 +24,10 @@ TEST(ModelFactsTest, EosIdsAreOneAListOrNone) {
   EXPECT_THAT(ParseModelFacts(head + "[4, 5, 4]}", R"({"eos_token_id": 5})")->eos_ids,
               ElementsAre(5, 4));
   EXPECT_THAT(ParseModelFacts(head + "null}", "{}")->eos_ids, ElementsAre());
-  EXPECT_THAT(ParseModelFacts(head + "9}", "").status().message(),
-              HasSubstr("eos_token_id: wanted ids below 9, found 9"));
+  EXPECT_THAT(ParseModelFacts(head + "[9, -1, 8]}", R"({"eos_token_id": 255001})")->eos_ids,
+              ElementsAre(8));
+  EXPECT_THAT(ParseModelFacts(head + "8.5}", "").status().message(),
+              HasSubstr("eos_token_id: wanted ids, found 8.5"));
 }
 
 TEST(ModelFactsTest, ErrorsNameFileAndKey) {

@@ -41,6 +41,15 @@ TEST_F(ModelTextTest, ToolsAndVariablesReachTheTemplate) {
   EXPECT_THAT(*rendered, testing::EndsWith("<|END_THINKING|>"));
 }
 
+TEST_F(ModelTextTest, IntegersBeyond64BitsKeepTheirDigits) {
+  const auto rendered =
+      text_->RenderChat({.messages_json = R"([{"role": "assistant", "content": "", "tool_calls": [
+           {"id": "0", "type": "function",
+            "function": {"name": "f", "arguments": {"n": 18446744073709551616}}}]}])"});
+  ASSERT_TRUE(rendered.ok()) << rendered.status();
+  EXPECT_THAT(*rendered, HasSubstr(R"("parameters": {"n": 18446744073709551616})"));
+}
+
 // Walking such a value would use up the stack.
 TEST_F(ModelTextTest, JsonThatNestsDeeplyIsRefused) {
   const std::string deep = std::string(100000, '[') + std::string(100000, ']');
