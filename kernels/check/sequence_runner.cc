@@ -1,11 +1,11 @@
 #include "kernels/check/sequence_runner.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "kernels/kv/model_kv_layout.h"
 
 namespace baton {
 namespace {
@@ -34,10 +34,7 @@ absl::StatusOr<std::unique_ptr<SequenceRunner>> SequenceRunner::Make(
   const uint32_t window_pages =
       WindowPagesFor(max_tokens, config.window_keys, runner->prefill_->max_chunk_tokens());
   runner->layout_ = backend.MakeKvLayout(full_pages, window_pages);
-  runner->pages_.full.resize(full_pages);
-  runner->pages_.window.resize(window_pages);
-  std::iota(runner->pages_.full.begin(), runner->pages_.full.end(), 0);
-  std::iota(runner->pages_.window.begin(), runner->pages_.window.end(), 0);
+  runner->pages_ = PagesInOrder(runner->layout_).Take(full_pages, window_pages);
   const uint64_t size_bytes = runner->layout_.total_bytes();
   if (options.make_kv_memory) {
     BATON_ASSIGN_OR_RETURN(runner->memory_, options.make_kv_memory(size_bytes));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
+#include <vector>
 
 #include "kernels/kv/kv_layout.h"
 #include "kernels/models/model_config.h"
@@ -37,5 +39,27 @@ inline KvLayout MakeModelKvLayout(const ModelConfig& config, KvTileFormat format
   }
   return layout;
 }
+
+// Hands out an arena's pages in order; none of a group without layers, which has none. For tools
+// that share an arena with nobody.
+class PagesInOrder {
+ public:
+  explicit PagesInOrder(const KvLayout& layout) : layout_(layout) {}
+
+  KvPageTable Take(uint32_t full, uint32_t window) {
+    return {Take(kFullGroup, full), Take(kWindowGroup, window)};
+  }
+
+ private:
+  std::vector<PageId> Take(KvGroup group, uint32_t count) {
+    std::vector<PageId> pages(layout_.groups[group].layer_count > 0 ? count : 0);
+    std::iota(pages.begin(), pages.end(), next_[group]);
+    next_[group] += static_cast<uint32_t>(pages.size());
+    return pages;
+  }
+
+  const KvLayout& layout_;
+  uint32_t next_[kKvGroupCount] = {};
+};
 
 }  // namespace baton

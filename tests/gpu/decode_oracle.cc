@@ -75,8 +75,7 @@ absl::StatusOr<double> MedianRatio(const std::string& directory, const std::stri
                                 .max_context_tokens = static_cast<int>(full) * kPageTokens},
                                tuning));
   RowJoin row;
-  for (uint32_t i = 0; i < full; ++i) row.pages.full.push_back(i);
-  for (uint32_t i = 0; i < ring; ++i) row.pages.window.push_back(i);
+  row.pages = PagesInOrder(layout).Take(full, ring);
   std::vector<double> ratios;
   for (const OraclePrompt& prompt : prompts) {
     BATON_ASSIGN_OR_RETURN(const auto logits, DecodeLogits(*runner, row, prompt.tokens));

@@ -1,7 +1,6 @@
 #include "kernels/cuda/bench/bench_rows.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "kernels/kv/model_kv_layout.h"
 
@@ -24,19 +23,18 @@ KvLayout BenchLayout(const ModelConfig& config, const DecodePoint& point) {
 
 std::vector<RowJoin> BenchRows(const ModelConfig& config, const DecodePoint& point) {
   std::vector<RowJoin> rows;
-  uint32_t next_full = 0, next_window = 0;
+  const KvLayout layout = BenchLayout(config, point);
+  PagesInOrder pages(layout);
   for (int context : ContextsOf(point)) {
     const int tokens = context + TotalSteps(point);
     const size_t i = rows.size();
-    RowJoin row{.slot = static_cast<int>(i),
-                .row_id = i + 1,
-                .token = static_cast<TokenId>((100 + 37 * i) % config.vocab),
-                .position = context,
-                .max_new_tokens = TotalSteps(point)};
-    for (uint32_t n = FullPagesFor(tokens); n > 0; --n) row.pages.full.push_back(next_full++);
-    for (uint32_t n = WindowPagesFor(tokens, config.window_keys, 1); n > 0; --n)
-      row.pages.window.push_back(next_window++);
-    rows.push_back(std::move(row));
+    rows.push_back(
+        {.slot = static_cast<int>(i),
+         .row_id = i + 1,
+         .token = static_cast<TokenId>((100 + 37 * i) % config.vocab),
+         .position = context,
+         .max_new_tokens = TotalSteps(point),
+         .pages = pages.Take(FullPagesFor(tokens), WindowPagesFor(tokens, config.window_keys, 1))});
   }
   return rows;
 }

@@ -111,13 +111,10 @@ PromptSet CudaPrefillBenchmark::MakePrompts(const PrefillPoint& point) const {
   for (int i = 0; i < point.length; ++i) {
     prompts.tokens.push_back(static_cast<TokenId>(random() % static_cast<uint32_t>(config_.vocab)));
   }
-  uint32_t next_full = 0, next_window = 0;
+  PagesInOrder pages(layout_);
   for (int i = 0; i < point.count; ++i) {
-    KvPageTable table;
-    for (uint32_t p = 0; p < FullPagesFor(point.length); ++p) table.full.push_back(next_full++);
-    const uint32_t ring = RingPages(config_, point.length, options_.chunk_tokens);
-    for (uint32_t p = 0; p < ring; ++p) table.window.push_back(next_window++);
-    prompts.pages.push_back(std::move(table));
+    prompts.pages.push_back(pages.Take(FullPagesFor(point.length),
+                                       RingPages(config_, point.length, options_.chunk_tokens)));
   }
   return prompts;
 }

@@ -33,6 +33,20 @@ TEST(SequenceRunner, RefusesWhatDoesNotFit) {
   EXPECT_EQ((*runner)->Generate({}, 1).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// A group of pages that no layer uses has none, as a table of pages of it.
+TEST(SequenceRunner, RunsModelsWhoseLayersAreAllOfOneKind) {
+  for (const bool sliding : {false, true}) {
+    ModelConfig config = SyntheticConfig();
+    for (LayerConfig& layer : config.layers) layer.sliding = sliding;
+    const SyntheticModel model(config);
+    const auto backend = model.MakeBackend({.threads = 1});
+    auto runner = SequenceRunner::Make(*backend, {.max_tokens = 90});
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    const auto generated = (*runner)->Generate(std::vector<TokenId>(70, 3), 10);
+    EXPECT_TRUE(generated.ok()) << "sliding " << sliding << ": " << generated.status();
+  }
+}
+
 // A check of such a model must not pass, nor may what it generates be compared with anything.
 TEST(SequenceRunner, SaysThatLogitsAreNotFinite) {
   constexpr TokenId kBad = 7;

@@ -28,6 +28,15 @@ TEST(BenchRowsTest, GivesEveryRowPagesOfItsOwn) {
   EXPECT_EQ(*window.rbegin() + 1, layout.groups[kWindowGroup].page_count);
 }
 
+TEST(BenchRowsTest, GivesNoPagesOfAGroupWithoutLayers) {
+  ModelConfig config = NorthMiniCodeGeometry();
+  for (LayerConfig& layer : config.layers) layer.sliding = true;
+  for (const RowJoin& row : BenchRows(config, {.batch = 2, .steps = 20})) {
+    EXPECT_TRUE(row.pages.full.empty());
+    EXPECT_FALSE(row.pages.window.empty());
+  }
+}
+
 TEST(BenchRowsTest, CountsTheBytesOfAStepAtNorthMiniCodesSize) {
   const ModelConfig config = NorthMiniCodeGeometry();
   EXPECT_NEAR(WeightBytesRead(config, 8) * 1e-9, 6.61, 0.01);
