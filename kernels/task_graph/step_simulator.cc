@@ -153,8 +153,10 @@ class WorkerSimulation {
     memory_us_ += now - role.free_us;
     const DeviceConstants& device = world_.device;
     role.holds = true;
-    Busy(now, device.chunk_us + role.chunks[role.taken].bytes * 1e-3 *
-                                    (device.multiply_us + device.row_tile_us * RowTiles(task)));
+    const double chunk_us =
+        IsRouted(task.op) && world_.rows > 16 ? device.gathered_chunk_us : device.chunk_us;
+    Busy(now, chunk_us + role.chunks[role.taken].bytes * 1e-3 *
+                             (device.multiply_us + device.row_tile_us * RowTiles(task)));
     return true;
   }
 

@@ -26,6 +26,7 @@ struct DeviceConstants {
   // A chunk with the multiplying warps, and 1000 bytes of it: multiply_us, and row_tile_us for
   // every eight rows that it multiplies.
   double chunk_us = 0.317;
+  double gathered_chunk_us = 0.28;  // Of experts with more than 16 rows: loads before products.
   double multiply_us = 0.0067;
   double row_tile_us = 0.0093;
   double operands_us = 0.48;           // OutputProj and Down: until the first operands are there.
