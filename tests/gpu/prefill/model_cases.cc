@@ -25,6 +25,17 @@
 namespace baton::prefill {
 namespace {
 
+// A whole prompt that samples.
+PrefillSegment Sampling(const std::vector<TokenId>& prompt, const KvPageTable& pages,
+                        std::vector<float>* logits = nullptr) {
+  PrefillSegment segment;
+  segment.tokens = prompt;
+  segment.pages = &pages;
+  segment.sample = true;
+  segment.logits = logits;
+  return segment;
+}
+
 // Whole, chunked and packed prompts. Pinned: equal bits; else: close.
 std::string CheckSplitsOf(const ModelConfig& config, std::shared_ptr<const PrefillWeights> weights,
                           bool pinned) {
@@ -61,14 +72,8 @@ std::string CheckSplitsOf(const ModelConfig& config, std::shared_ptr<const Prefi
   }
   const KvPageTable pages = rig.Pages(tokens, tokens), other_pages = rig.Pages(200, 200);
   std::vector<float> logits;
-  PrefillSegment segments[2];
-  segments[0].tokens = other;
-  segments[0].pages = &other_pages;
-  segments[0].sample = true;
-  segments[1].tokens = prompt;
-  segments[1].pages = &pages;
-  segments[1].sample = true;
-  segments[1].logits = &logits;
+  const PrefillSegment segments[] = {Sampling(other, other_pages),
+                                     Sampling(prompt, pages, &logits)};
   auto sampled = rig.engine->RunSegments(segments, rig.target());
   MUST(sampled.status());
   const auto best = std::max_element(logits.begin(), logits.end());
@@ -110,15 +115,8 @@ std::string CheckNotANumber(int head_dim, bool softmax) {
   const std::vector<float> alone = RunPrompt(rig, prompt, rig.Pages(200, 200), 200);
   const KvPageTable bad_pages = rig.Pages(300, 300), pages = rig.Pages(200, 200);
   std::vector<float> logits;
-  PrefillSegment segments[2];
-  segments[0].tokens = prompt;
+  PrefillSegment segments[] = {Sampling(prompt, bad_pages), Sampling(prompt, pages, &logits)};
   segments[0].begin = 100;
-  segments[0].pages = &bad_pages;
-  segments[0].sample = true;
-  segments[1].tokens = prompt;
-  segments[1].pages = &pages;
-  segments[1].sample = true;
-  segments[1].logits = &logits;
   auto sampled = rig.engine->RunSegments(segments, rig.target());
   MUST(sampled.status());
   if ((*sampled)[0]->valid()) return absl::StrCat("token ", (*sampled)[0]->token, " of NaN");
