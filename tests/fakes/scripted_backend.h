@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
+#include "tests/fakes/gate.h"
 
 namespace baton {
 
@@ -49,6 +50,7 @@ struct ScriptedDecodeState {
   double distinct_experts = 0;  // Of every step.
   DecodeCycles cycles;
   TokenId unknown = -1;  // No join may bring this token.
+  Gate* gate = nullptr;  // If not null, what Await passes before each step's results.
 
   SampledToken Sampled(TokenId token, float logprob) const {
     if (token != not_finite) return {.token = token, .logprob = logprob};
@@ -108,6 +110,7 @@ class ScriptedDecodeRunner final : public DecodeRunner {
 
   absl::StatusOr<StepOutput> Await() override {
     if (outputs_.empty()) return absl::FailedPreconditionError("no step in flight");
+    if (state_->gate != nullptr) state_->gate->Pass();
     if (static_cast<int>(outputs_.front().step) == state_->fail_await_at_step) {
       return absl::InternalError("scripted Await failure");
     }

@@ -4,42 +4,14 @@
 
 #include <condition_variable>
 #include <future>
+#include <mutex>
 #include <optional>
 
+#include "tests/fakes/gate.h"
 #include "tests/fakes/scripted_arena.h"
 
 namespace baton {
 namespace {
-
-// Holds a runner before each chunk until the test lets it go on.
-class Gate {
- public:
-  void Pass() {
-    std::unique_lock lock(mutex_);
-    ++chunks_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return allowed_ >= chunks_; });
-  }
-  void Allow(int chunks) {
-    std::lock_guard lock(mutex_);
-    allowed_ += chunks;
-    changed_.notify_all();
-  }
-  bool WaitChunks(int count) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return chunks_ >= count; });
-  }
-  int chunks() {
-    std::lock_guard lock(mutex_);
-    return chunks_;
-  }
-
- private:
-  std::mutex mutex_;  // Guards all below.
-  std::condition_variable changed_;
-  int chunks_ = 0;
-  int allowed_ = 0;
-};
 
 class GatedRunner final : public PrefillRunner {
  public:
@@ -114,7 +86,7 @@ class PrefillEngineTest : public testing::Test {
  protected:
   using Result = absl::StatusOr<PrefillResult>;
 
-  ~PrefillEngineTest() override { gate_.Allow(1000); }
+  ~PrefillEngineTest() override { gate_.Open(); }
 
   PrefillJob Job(uint32_t token_count) {
     return {.prompt = std::vector<TokenId>(token_count, 7),
@@ -149,12 +121,12 @@ class PrefillEngineTest : public testing::Test {
 
 TEST_F(PrefillEngineTest, ComputesInChunksAndSamplesOnce) {
   std::future<Result> result;
-  gate_.Allow(100);
+  gate_.Open();
   ASSERT_TRUE(Submit(Job(150), &result).ok());
   const Result answer = result.get();
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->first.token, 8);
-  EXPECT_EQ(gate_.chunks(), 3);
+  EXPECT_EQ(gate_.arrived(), 3);
   const uint64_t layer_bytes_per_token = 2 * 8 * 2;  // K and V, 8 elements of 2 bytes.
   EXPECT_EQ(answer->kv_bytes_written, 3 * layer_bytes_per_token * 150);
 }
@@ -192,13 +164,13 @@ TEST_F(PrefillEngineTest, ARevokedLeaseIsConfirmedOnlyWhenItsChunkIsDone) {
   PrefillJob job = Job(150);
   const uint64_t lease_id = job.lease.lease_id;
   ASSERT_TRUE(Submit(std::move(job), &result).ok());
-  ASSERT_TRUE(gate_.WaitChunks(1));
+  ASSERT_TRUE(gate_.WaitArrived(1));
   const std::future<void> confirmed = Revoke(lease_id);
   EXPECT_FALSE(Ready(confirmed)) << "a chunk is being written";
   gate_.Allow(1);
   confirmed.wait();
   EXPECT_TRUE(absl::IsAborted(result.get().status()));
-  EXPECT_EQ(gate_.chunks(), 1);
+  EXPECT_EQ(gate_.arrived(), 1);
 }
 
 TEST_F(PrefillEngineTest, ALeaseRevokedBeforeItsCallIsRefused) {
@@ -211,7 +183,7 @@ TEST_F(PrefillEngineTest, ALeaseRevokedBeforeItsCallIsRefused) {
 TEST_F(PrefillEngineTest, AQueuedLeaseIsConfirmedWithoutAWrite) {
   std::future<Result> running;
   ASSERT_TRUE(Submit(Job(10), &running).ok());
-  ASSERT_TRUE(gate_.WaitChunks(1));
+  ASSERT_TRUE(gate_.WaitArrived(1));
   PrefillJob job = Job(10);
   const uint64_t lease_id = job.lease.lease_id;
   std::future<Result> queued;
@@ -221,23 +193,23 @@ TEST_F(PrefillEngineTest, AQueuedLeaseIsConfirmedWithoutAWrite) {
   confirmed.wait();
   EXPECT_TRUE(absl::IsAborted(queued.get().status()));
   EXPECT_TRUE(running.get().ok());
-  EXPECT_EQ(gate_.chunks(), 1);
+  EXPECT_EQ(gate_.arrived(), 1);
 }
 
 TEST_F(PrefillEngineTest, ACancelledCallStopsBeforeItsNextChunk) {
   std::future<Result> result;
   const auto id = Submit(Job(150), &result);
-  ASSERT_TRUE(gate_.WaitChunks(1));
+  ASSERT_TRUE(gate_.WaitArrived(1));
   engine_->Cancel(*id);
   gate_.Allow(1);
   EXPECT_TRUE(absl::IsCancelled(result.get().status()));
-  EXPECT_EQ(gate_.chunks(), 1);
+  EXPECT_EQ(gate_.arrived(), 1);
 }
 
 TEST_F(PrefillEngineTest, AnOwnerThatIsGoneEndsTheJob) {
   std::future<Result> result;
   ASSERT_TRUE(Submit(Job(150), &result).ok());
-  ASSERT_TRUE(gate_.WaitChunks(1));
+  ASSERT_TRUE(gate_.WaitArrived(1));
   arena_->set_owner_gone();
   gate_.Allow(1);
   EXPECT_TRUE(absl::IsAborted(result.get().status()));
@@ -246,7 +218,7 @@ TEST_F(PrefillEngineTest, AnOwnerThatIsGoneEndsTheJob) {
 TEST_F(PrefillEngineTest, AFullQueueRefuses) {
   std::future<Result> results[4];
   ASSERT_TRUE(Submit(Job(10), &results[0]).ok());
-  ASSERT_TRUE(gate_.WaitChunks(1));
+  ASSERT_TRUE(gate_.WaitArrived(1));
   EXPECT_TRUE(Submit(Job(10), &results[1]).ok());
   EXPECT_TRUE(Submit(Job(10), &results[2]).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(Submit(Job(10), &results[3]).status()));
@@ -295,11 +267,11 @@ TEST_F(PrefillEngineTest, WaitingPromptsRideInTheLastChunkOfTheOneBefore) {
   std::vector<std::future<Result>> results(6);
   const std::vector<uint32_t> lengths = {90, 20, 60, 10, 9, 8};
   ASSERT_TRUE(Submit(Job(lengths[0]), &results[0]).ok());
-  ASSERT_TRUE(gate_.WaitChunks(1));
+  ASSERT_TRUE(gate_.WaitArrived(1));
   for (size_t i = 1; i < lengths.size(); ++i) {
     ASSERT_TRUE(Submit(Job(lengths[i]), &results[i]).ok());
   }
-  gate_.Allow(100);
+  gate_.Open();
   for (auto& result : results) EXPECT_TRUE(result.get().ok());
   engine_.reset();
   // 26 of the first are left: 20 ride with it, 60 do not fit, 10 do not either. The 60 take a chunk
@@ -329,12 +301,12 @@ TEST_F(PrefillEngineTest, APromptThatHoldsUpMoreThanItSavesWaits) {
   std::vector<std::future<Result>> results(5);
   const std::vector<uint32_t> lengths = {9, 10, 20, 12, 45};
   ASSERT_TRUE(Submit(Job(lengths[0]), &results[0]).ok());
-  ASSERT_TRUE(gate_.WaitChunks(1));
+  ASSERT_TRUE(gate_.WaitArrived(1));
   for (size_t i = 1; i < 3; ++i) ASSERT_TRUE(Submit(Job(lengths[i]), &results[i]).ok());
   gate_.Allow(1);
-  ASSERT_TRUE(gate_.WaitChunks(2));
+  ASSERT_TRUE(gate_.WaitArrived(2));
   for (size_t i = 3; i < 5; ++i) ASSERT_TRUE(Submit(Job(lengths[i]), &results[i]).ok());
-  gate_.Allow(100);
+  gate_.Open();
   for (auto& result : results) EXPECT_TRUE(result.get().ok());
   engine_.reset();
   EXPECT_EQ(packs, (std::vector<std::vector<int>>{{9}, {10, 20}, {12}, {45}}));
@@ -349,13 +321,13 @@ TEST_F(PrefillEngineTest, ARevokedRiderIsConfirmedAfterItsChunkAndItsHeadIsServe
                            .pack_tokens = 64});
   std::future<Result> first, head, rider;
   ASSERT_TRUE(Submit(Job(10), &first).ok());
-  ASSERT_TRUE(gate_.WaitChunks(1));
+  ASSERT_TRUE(gate_.WaitArrived(1));
   PrefillJob job = Job(12);
   const uint64_t lease_id = job.lease.lease_id;
   ASSERT_TRUE(Submit(Job(11), &head).ok());
   ASSERT_TRUE(Submit(std::move(job), &rider).ok());
   gate_.Allow(1);
-  ASSERT_TRUE(gate_.WaitChunks(2));
+  ASSERT_TRUE(gate_.WaitArrived(2));
   const std::future<void> confirmed = Revoke(lease_id);
   EXPECT_FALSE(Ready(confirmed)) << "its chunk is being written";
   gate_.Allow(1);
@@ -368,9 +340,9 @@ TEST_F(PrefillEngineTest, StoppingEndsEveryJob) {
   std::future<Result> running;
   std::future<Result> queued;
   ASSERT_TRUE(Submit(Job(150), &running).ok());
-  ASSERT_TRUE(gate_.WaitChunks(1));
+  ASSERT_TRUE(gate_.WaitArrived(1));
   ASSERT_TRUE(Submit(Job(10), &queued).ok());
-  std::thread opener([&] { gate_.Allow(1000); });
+  std::thread opener([&] { gate_.Open(); });
   engine_.reset();
   opener.join();
   // Whether the first one was still quick enough is a matter of timing; both are answered.
