@@ -80,6 +80,7 @@ class OrderWalker {
       if (counters_[wait.counter].signals < wait.producers) return false;
     }
     return (part.after < 0 || Started(at.worker, part.after)) &&
+           (part.behind < 0 || Started(at.worker, part.behind)) &&
            (part.beside < 0 || Started(at.worker, part.beside));
   }
 
@@ -90,15 +91,32 @@ class OrderWalker {
     own = std::max<uint16_t>(own, result_.turns_[part.worker][part.index] + 1);
   }
 
+  // Tasks after the last layer are at it still.
+  int LayerOf(PartRef at) const {
+    const int layer = graph_.tasks(at.worker)[result_.parts_[at.worker][at.index].task].layer;
+    return std::min(layer, graph_.shape().layer_count() - 1);
+  }
+  // The role's warps go through the list each by itself and meet at every layer.
+  bool Apart(PartRef at) const {
+    return result_.order_ == ListOrder::kByRole &&
+           result_.parts_[at.worker][at.index].role == Role::kMultiply;
+  }
+  bool EntersLayer(const Strand& strand, PartRef at) const {
+    return strand.next > 0 && LayerOf({at.worker, strand.parts[strand.next - 1]}) < LayerOf(at);
+  }
+
   void Run(PartRef at) {
     const TaskPart& part = result_.parts_[at.worker][at.index];
     Strand& strand = strands_[result_.StrandOf(at)];
+    uint16_t& ended = strand.now[result_.StrandOf(at)];
+    if (EntersLayer(strand, at)) ended = static_cast<uint16_t>(strand.next);
     for (const TaskWait& wait : part.waits) Join(strand.now, counters_[wait.counter].clock);
     if (part.after >= 0) JoinEnd(strand.now, {at.worker, part.after});
     if (part.beside >= 0) Join(strand.now, result_.clocks_[at.worker][part.beside]);
     result_.clocks_[at.worker][at.index] = strand.now;
     if (part.beside >= 0) JoinEnd(strand.now, {at.worker, part.beside});
-    strand.now[result_.StrandOf(at)] = static_cast<uint16_t>(++strand.next);
+    ++strand.next;
+    if (!Apart(at)) ended = static_cast<uint16_t>(strand.next);
     if (part.signal == kNoCounter) return;
     Join(counters_[part.signal].clock, strand.now);
     ++counters_[part.signal].signals;

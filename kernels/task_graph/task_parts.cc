@@ -58,7 +58,7 @@ class RoleSplitter {
                       .role = Role::kAttend,
                       .routing = true,
                       .waits = {{counter, producers_[counter]}},
-                      .after = LastProductBefore(task.layer)});
+                      .behind = LastProductBefore(task.layer)});
   }
   // With more than eight rows nobody looks for logits before the worker's multiplying warps are at
   // the layer; with fewer the logits, made of x, say as much.

@@ -1,8 +1,9 @@
 // TaskPart: a stretch of a task that one group of threads does without a break. A CPU worker does
 // its list task by task. On a GPU the warps of a worker walk the same list by role, each doing its
 // part of every task, side by side: the multiplying warps, the warps that finish and write the
-// products, and the warps that route and attend. The loader's issuing of a role's chunks is counted
-// as that role's: why it may be, ring_rules.h says.
+// products, and the warps that route and attend. The multiplying warps are not at one place either:
+// one may be tasks ahead of another, within a layer. The loader's issuing of a role's chunks is
+// counted as that role's: why it may be, ring_rules.h says.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +36,11 @@ struct TaskPart {
   bool routing = false;
   std::vector<TaskWait> waits;
   uint16_t signal = kNoCounter;
-  // Indices among the worker's parts, -1: none. `after` has ended before this part starts.
-  // `beside` is followed piece by piece: this part starts after its start and ends after its end.
+  // Indices among the worker's parts, -1: none. `after` has ended before this part starts. `behind`
+  // has by then been left by a thread of its role, which says nothing of the data. `beside` is
+  // followed piece by piece: this part starts after its start and ends after its end.
   int after = -1;
+  int behind = -1;
   int beside = -1;
 };
 

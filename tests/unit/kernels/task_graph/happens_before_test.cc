@@ -59,7 +59,8 @@ TEST(HappensBefore, RefusesAWaitForWhatComesLaterInTheSameList) {
   }
 }
 
-// A product's finishing part keeps its role's order and is not waited for by the next product.
+// A product's finishing part keeps its role's order and is not waited for by the next product. A
+// multiplying warp knows of the others that they have left the layer before, and no more.
 TEST(HappensBefore, ByRoleOnlyPartsOfOneRoleFollowTheList) {
   const TaskGraph graph = TaskGraph::Build(GraphConfig(2, 2, SharedExperts::kNone), 1);
   const auto order = HappensBefore::Of(graph, ListOrder::kByRole);
@@ -79,7 +80,8 @@ TEST(HappensBefore, ByRoleOnlyPartsOfOneRoleFollowTheList) {
   const PartRef gate_up = part_of(OpKind::kGateUp, Role::kMultiply, 0);
   const PartRef attend = part_of(OpKind::kAttention, Role::kAttend, 0);
   const PartRef output = part_of(OpKind::kOutputProj, Role::kMultiply, 0);
-  EXPECT_TRUE(order->Precedes(multiply, gate_up));
+  EXPECT_FALSE(order->Precedes(multiply, gate_up));
+  EXPECT_FALSE(order->Precedes(gate_up, multiply));
   EXPECT_FALSE(order->Precedes(finish, gate_up));
   EXPECT_FALSE(order->Precedes(multiply, finish));  // Tile by tile.
   EXPECT_TRUE(order->Precedes(multiply, part_of(OpKind::kGateUp, Role::kFinish, 0)));
@@ -87,6 +89,7 @@ TEST(HappensBefore, ByRoleOnlyPartsOfOneRoleFollowTheList) {
   EXPECT_FALSE(order->Precedes(gate_up, attend));
   EXPECT_FALSE(order->Precedes(attend, gate_up));
   EXPECT_TRUE(order->Precedes(attend, output));
+  EXPECT_TRUE(order->Precedes(finish, part_of(OpKind::kGateUp, Role::kFinish, 0)));
   EXPECT_TRUE(order->Precedes(gate_up, part_of(OpKind::kQkvRope, Role::kMultiply, 1)));
 }
 

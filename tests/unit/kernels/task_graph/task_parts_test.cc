@@ -58,7 +58,7 @@ TEST(TaskParts, ByRoleWhatIsRoutedWaitsForTheListInsteadOfTheRouter) {
   EXPECT_EQ(routed, 2);  // GateUp and Down.
 }
 
-TEST(TaskParts, ByRoleRoutingComesAfterTheProductsOfTheLayersBefore) {
+TEST(TaskParts, ByRoleRoutingComesBehindTheProductsOfTheLayersBefore) {
   const TaskGraph graph = TaskGraph::Build(GraphConfig(4, 1, SharedExperts::kNone), 2);
   const std::vector<TaskPart> parts = PartsOf(graph, 1, ListOrder::kByRole);
   const auto tasks = graph.tasks(1);
@@ -72,7 +72,7 @@ TEST(TaskParts, ByRoleRoutingComesAfterTheProductsOfTheLayersBefore) {
           tasks[parts[j].task].layer < tasks[parts[i].task].layer)
         last = static_cast<int>(j);
     }
-    EXPECT_EQ(parts[i].after, last);
+    EXPECT_EQ(parts[i].behind, last);
     EXPECT_EQ(last < 0, tasks[parts[i].task].layer == 0);
   }
   EXPECT_EQ(routings, 4);
