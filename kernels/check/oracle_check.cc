@@ -69,17 +69,22 @@ absl::StatusOr<OraclePromptResult> RunPrompt(SequenceRunner& runner, const Oracl
   return result;
 }
 
-// Of the prompts that have a reference distance, and one that can be divided by; 0 if none has.
-double MedianRatio(const std::vector<OraclePromptResult>& prompts) {
+// Of the prompts that have a reference distance, and one that can be divided by.
+std::vector<double> Ratios(const std::vector<OraclePromptResult>& prompts) {
   std::vector<double> ratios;
   for (const OraclePromptResult& prompt : prompts) {
     if (prompt.reference_relative_l2 > 0 && std::isfinite(prompt.reference_relative_l2)) {
       ratios.push_back(prompt.relative_l2 / prompt.reference_relative_l2);
     }
   }
-  if (ratios.empty()) return 0;
-  std::sort(ratios.begin(), ratios.end());
-  return (ratios[(ratios.size() - 1) / 2] + ratios[ratios.size() / 2]) / 2;
+  return ratios;
+}
+
+// Of none: 0.
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 }  // namespace
@@ -122,7 +127,9 @@ absl::StatusOr<OracleReport> CheckAgainstOracle(Backend& backend,
     BATON_ASSIGN_OR_RETURN(OraclePromptResult result, RunPrompt(*runner, prompt, options.float32));
     report.prompts.push_back(std::move(result));
   }
-  report.median_ratio = MedianRatio(report.prompts);
+  const std::vector<double> ratios = Ratios(report.prompts);
+  report.compared_prompts = static_cast<int>(ratios.size());
+  report.median_ratio = Median(ratios);
   report.passed = options.float32 || report.median_ratio <= kBfloat16Ratio;
   double allowed_gap = 0;
   for (const OraclePromptResult& prompt : report.prompts) {
@@ -130,7 +137,9 @@ absl::StatusOr<OracleReport> CheckAgainstOracle(Backend& backend,
   }
   for (OraclePromptResult& prompt : report.prompts) {
     prompt.allowed_gap = allowed_gap;
-    if (!prompt.greedy_ok()) report.passed = false;
+    const bool is_number =
+        !std::isnan(prompt.relative_l2) && !std::isnan(prompt.reference_relative_l2);
+    if (!prompt.greedy_ok() || !is_number) report.passed = false;
     if (options.float32 && !(prompt.relative_l2 <= kFloat32Limit)) report.passed = false;
   }
   return report;

@@ -60,7 +60,10 @@ struct OraclePromptResult {
 
 struct OracleReport {
   std::vector<OraclePromptResult> prompts;
-  double median_ratio = 0;  // Of relative_l2 / reference_relative_l2; 0 without bfloat16 runs.
+  // Of relative_l2 / reference_relative_l2, over the prompts whose reference has a bfloat16
+  // distance that can be divided by: not 0, not infinite, a number. 0 if none has.
+  double median_ratio = 0;
+  int compared_prompts = 0;
   bool passed = false;
 };
 

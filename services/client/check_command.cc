@@ -64,6 +64,27 @@ void PrintOracleReport(const OracleReport& report, bool json) {
   }
 }
 
+void PrintVerdict(const CommandLine& line, const std::string& backend, const OracleReport& report) {
+  const size_t compared = static_cast<size_t>(report.compared_prompts);
+  if (line.on("json")) {
+    const Json last = {{"median_ratio", report.median_ratio},
+                       {"compared_prompts", compared},
+                       {"passed", report.passed}};
+    std::printf("%s\n", last.dump().c_str());
+    return;
+  }
+  std::printf("%s %s on %s: %s", line.text("model").c_str(), line.text("dtype").c_str(),
+              backend.c_str(), report.passed ? "passed" : "FAILED");
+  if (compared > 0) {
+    std::printf("; median distance %.3f times the reference's bfloat16", report.median_ratio);
+  }
+  if (compared < report.prompts.size()) {
+    std::printf("; %zu of %zu prompts have no bfloat16 distance to compare with",
+                report.prompts.size() - compared, report.prompts.size());
+  }
+  std::printf("\n");
+}
+
 absl::StatusOr<bool> CheckOracle(const CommandLine& line) {
   BATON_ASSIGN_OR_RETURN(const auto prompts, LoadOracle(line.text("oracle")));
   BATON_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(line.text("model")));
@@ -81,17 +102,7 @@ absl::StatusOr<bool> CheckOracle(const CommandLine& line) {
   };
   BATON_ASSIGN_OR_RETURN(const OracleReport report, CheckAgainstOracle(*backend, prompts, options));
   PrintOracleReport(report, line.on("json"));
-  if (line.on("json")) {
-    const Json last = {{"median_ratio", report.median_ratio}, {"passed", report.passed}};
-    std::printf("%s\n", last.dump().c_str());
-  } else {
-    std::printf("%s %s on %s: %s", line.text("model").c_str(), line.text("dtype").c_str(),
-                backend->name().c_str(), report.passed ? "passed" : "FAILED");
-    if (report.median_ratio > 0) {
-      std::printf("; median distance %.3f times the reference's bfloat16", report.median_ratio);
-    }
-    std::printf("\n");
-  }
+  PrintVerdict(line, backend->name(), report);
   return report.passed;
 }
 

@@ -253,6 +253,12 @@ TEST(StackTest, TheClientsCommandsWork) {
                 "/dev/null");
   EXPECT_THAT(check.ReadAll(), HasSubstr("0 differences: passed"));
   EXPECT_EQ(check.WaitExit(milliseconds(10000)), 0);
+  const std::string random = fixtures + "cohere2moe_north_like";
+  Process oracle("baton",
+                 {"check", "--model=" + random, "--oracle=" + random + "/expected", "--json"},
+                 "/dev/null");
+  EXPECT_THAT(oracle.ReadAll(), HasSubstr("\"compared_prompts\":4,\"passed\":true}"));
+  EXPECT_EQ(oracle.WaitExit(milliseconds(10000)), 0);
   Process bench("baton", {"bench", "decode", "--routing=129"}, "/dev/null");
   EXPECT_EQ(bench.WaitExit(milliseconds(10000)), 2);
   Process prefill("baton", {"bench", "prefill", "--lengths=x"}, "/dev/null");

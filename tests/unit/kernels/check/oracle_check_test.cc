@@ -119,8 +119,23 @@ TEST_F(OracleCheck, LeavesARatioToNothingOut) {
     prompt.bfloat16.last_logits = prompt.float32.last_logits;
     for (float& logit : prompt.bfloat16.last_logits) logit *= 1.01f;
   }
+  EXPECT_EQ(Check({}).compared_prompts, 2);
   for (float& logit : prompts_[0].float32.last_logits) logit = 0;
-  EXPECT_EQ(Check({}).median_ratio, 0) << "of the other prompt";
+  const OracleReport report = Check({});
+  EXPECT_EQ(report.median_ratio, 0) << "of the other prompt";
+  EXPECT_EQ(report.compared_prompts, 1);
+}
+
+TEST_F(OracleCheck, ADistanceThatIsNoNumberIsTooFar) {
+  for (OraclePrompt& prompt : prompts_) {
+    prompt.bfloat16.last_logits = prompt.float32.last_logits;
+    for (float& logit : prompt.bfloat16.last_logits) logit *= 1.01f;
+  }
+  EXPECT_TRUE(Check({}).passed);
+  for (OraclePrompt& prompt : prompts_) prompt.bfloat16.last_logits[0] = NAN;
+  EXPECT_FALSE(Check({}).passed);
+  for (OraclePrompt& prompt : prompts_) prompt.float32.last_logits[0] = NAN;
+  EXPECT_FALSE(Check({}).passed);
 }
 
 TEST_F(OracleCheck, NamesTheConfigsKeyWhenPromptsAreTooLong) {
