@@ -3,24 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/task_graph/chunk_steps.h"
+
 namespace baton {
 namespace {
 
 constexpr int kPageTokens = 64;
-constexpr int kBlockRows = 8;         // Gate rows of a block, with as many up rows.
-constexpr int kRowStride = 37;        // Attention's tasks are rotated by this a row.
-constexpr int kStepWidth = 16;        // Columns of one k-step.
-constexpr int kMostSteps = 64;        // K-steps of a chunk, and of one
-constexpr int kMostSharedSteps = 48;  // that all multiplying warps share.
-
-// K-steps a chunk of a run of `steps`: as many as fit, evened out, in eights where eight fit.
-int ChunkSteps(int slot_bytes, int step_bytes, int steps, int most) {
-  if (steps <= most && steps * step_bytes <= slot_bytes) return steps;
-  const int fit = std::min(slot_bytes / step_bytes, most);
-  if (fit < 8) return std::max(fit, 1);
-  const int chunks = (steps + fit / 8 * 8 - 1) / (fit / 8 * 8);
-  return ((steps + chunks - 1) / chunks + 7) / 8 * 8;
-}
+constexpr int kBlockRows = 8;   // Gate rows of a block, with as many up rows.
+constexpr int kRowStride = 37;  // Attention's tasks are rotated by this a row.
+constexpr int kStepWidth = 16;  // Columns of one k-step.
 
 // Lists one worker's chunks.
 class ChunkLister {
@@ -47,9 +38,9 @@ class ChunkLister {
       case OpKind::kRouter:
       case OpKind::kQkvRope:
       case OpKind::kLmHead:
-        return AddTiles(task, shape.hidden, kMostSteps);
+        return AddTiles(task, shape.hidden, kMaxChunkSteps);
       case OpKind::kOutputProj:
-        return AddTiles(task, shape.merged_width, kMostSharedSteps);
+        return AddTiles(task, shape.merged_width, kMaxSharedSteps);
       case OpKind::kGateUp:
         return AddGateUp(task);
       case OpKind::kDown:
@@ -87,7 +78,7 @@ class ChunkLister {
     for (int slice = 0; slice < slices; ++slice) {
       for (uint32_t row = task.begin; row < task.end; row += kBlockRows) {
         const int64_t rows = std::min<uint32_t>(kBlockRows, task.end - row);
-        AddTile(2 * rows, graph_.shape().hidden, kMostSteps);
+        AddTile(2 * rows, graph_.shape().hidden, kMaxChunkSteps);
       }
     }
   }
@@ -97,8 +88,8 @@ class ChunkLister {
     for (uint32_t unit = task.begin; unit < task.end; unit += 2) {
       const int64_t rows = TileRows(task, unit);
       for (int slice = 0; layer.sparse && slice < load_.active_experts; ++slice)
-        AddTile(rows, layer.expert_rows, kMostSharedSteps);
-      if (layer.always_rows > 0) AddTile(rows, layer.always_rows, kMostSharedSteps);
+        AddTile(rows, layer.expert_rows, kMaxSharedSteps);
+      if (layer.always_rows > 0) AddTile(rows, layer.always_rows, kMaxSharedSteps);
     }
   }
 

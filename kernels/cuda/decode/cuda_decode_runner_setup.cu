@@ -12,6 +12,7 @@
 #include "kernels/cuda/decode/decode_trace.h"
 #include "kernels/cuda/decode/megakernel.cuh"
 #include "kernels/cuda/decode/smem.cuh"
+#include "kernels/task_graph/chunk_steps.h"
 #include "kernels/task_graph/graph_shape.h"
 #include "kernels/task_graph/ring_rules.h"
 

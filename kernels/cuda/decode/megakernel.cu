@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "common/check.h"
 #include "kernels/cuda/decode/down_rows.cuh"
+#include "kernels/task_graph/chunk_steps.h"
 
 namespace baton::cuda {
 namespace {
@@ -24,13 +26,6 @@ uint32_t Align(uint32_t bytes, uint32_t to) { return (bytes + to - 1) / to * to;
 
 }  // namespace
 
-int ChunkSteps(int slot_bytes, int step_bytes, int steps, int most) {
-  if (steps <= most && steps * step_bytes <= slot_bytes) return steps;
-  const int fit = std::min((slot_bytes / step_bytes) & ~7, most);
-  const int chunks = (steps + fit - 1) / fit;
-  return ((steps + chunks - 1) / chunks + 7) & ~7;
-}
-
 int SlotBytesFor(int rows, int most) {
   return std::min(most, rows <= 8 ? most : rows <= 16 ? 24576 : 12288);
 }
@@ -41,6 +36,7 @@ int PageSlotsFor(int rows, int most) {
 }
 
 bool PlanSmem(const SmemDemand& d, uint32_t limit, SmemPlan& plan) {
+  BATON_CHECK(d.slot_bytes >= kMmaWarps * 512);  // A k-step of each: see ChunkSteps.
   const uint32_t columns = 8 * d.row_tiles;
   const uint32_t partials = d.row_tiles <= 2 ? kStages<1> * kTeamWarps : kStages<4> * kMmaWarps;
   uint32_t at = 0;

@@ -27,10 +27,6 @@ struct SmemDemand {
 // smaller slots keep enough of them.
 int SlotBytesFor(int rows, int most);
 int PageSlotsFor(int rows, int most);
-// K-steps a chunk, at most `most`, for a tile of `steps` k-steps of `step_bytes`, evened out over
-// the tile's chunks. A multiple of 8 unless it is the whole tile, so that which warp takes which
-// k-step never depends on the slot size.
-int ChunkSteps(int slot_bytes, int step_bytes, int steps, int most);
 bool PlanSmem(const SmemDemand& demand, uint32_t limit, SmemPlan& plan);
 
 // The kernel for up to 8, 16, 24, 32 rows; each in its own file.

@@ -8,13 +8,11 @@
 #include "kernels/cuda/decode/decode_params.h"
 #include "kernels/cuda/decode/ptx_sm90.cuh"
 #include "kernels/cuda/decode/racecheck.cuh"
+#include "kernels/task_graph/chunk_steps.h"
 #include "kernels/task_graph/graph_shape.h"
 
 namespace baton::cuda {
 
-// K-steps of a chunk at most: of one that a team multiplies, and of one that both do.
-inline constexpr int kMaxChunkSteps = 64;
-inline constexpr int kMaxSharedSteps = 48;
 // Fewer slots than these could not keep memory busy.
 inline constexpr int kLeastSlots = 2;
 
