@@ -15,10 +15,6 @@ namespace {
 
 // Mapping an arena and its self-test take milliseconds; a worker that computes is not slower.
 constexpr std::chrono::milliseconds kAttachTimeout(10000);
-// A worker that comes back may be known as ready before this process' channel has tried to connect
-// again (peer_channel.cc: after half a second at most): a first call waits so long for it. One that
-// is being connected to is there, if busy: it has as long as the call.
-constexpr std::chrono::milliseconds kConnectTimeout(1000);
 // The answer may wait for the end of a chunk; the call is repeated when it takes longer.
 constexpr std::chrono::milliseconds kRevokeTimeout(5000);
 
@@ -74,7 +70,7 @@ void GrpcPrefillClient::Attach(const std::string& address, const KvArenaDescript
   auto unconnected = std::make_shared<std::atomic<bool>>(false);
   auto alarm = std::make_shared<grpc::Alarm>();
   alarm->Set(
-      std::chrono::system_clock::now() + kConnectTimeout,
+      std::chrono::system_clock::now() + connect_timeout_,
       [call = std::weak_ptr(context), of = std::weak_ptr(peer.channel), unconnected](bool expired) {
         if (!expired) return;
         const auto waiting = call.lock();
@@ -96,7 +92,7 @@ void GrpcPrefillClient::Attach(const std::string& address, const KvArenaDescript
                             .read_bytes_per_second = response.read_bytes_per_second()});
         } else if (*unconnected) {
           done(absl::UnavailableError(absl::StrCat("no connection to ", address, " within ",
-                                                   kConnectTimeout.count(), " ms")));
+                                                   connect_timeout_.count(), " ms")));
         } else {
           done(FromGrpcStatus(status));
         }

@@ -2,6 +2,7 @@
 // Thread-safe. Destruction waits for calls in flight, which it cancels.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -17,7 +18,12 @@ namespace baton {
 
 class GrpcPrefillClient final : public PrefillClient {
  public:
-  GrpcPrefillClient() = default;
+  // A worker that comes back may be known as ready before this process' channel has tried to
+  // connect again (peer_channel.cc: after half a second at most): Attach waits `connect_timeout`
+  // for it. One that is being connected to is there, if busy: it has as long as the call.
+  explicit GrpcPrefillClient(
+      std::chrono::milliseconds connect_timeout = std::chrono::milliseconds(1000))
+      : connect_timeout_(connect_timeout) {}
   ~GrpcPrefillClient() override;
 
   void Attach(const std::string& address, const KvArenaDescriptor& arena,
@@ -42,6 +48,7 @@ class GrpcPrefillClient final : public PrefillClient {
   uint64_t Begin(const ContextPointer& context, std::chrono::milliseconds timeout);
   void End(uint64_t call_id);
 
+  const std::chrono::milliseconds connect_timeout_;
   std::mutex mutex_;  // Guards all below.
   std::condition_variable idle_;
   std::map<std::string, Peer> peers_;  // Entries stay where they are.

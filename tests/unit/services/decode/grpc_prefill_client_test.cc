@@ -53,11 +53,14 @@ class GrpcPrefillClientTest : public testing::Test {
     auto promise = std::make_shared<std::promise<T>>();
     return {[promise](T value) { promise->set_value(std::move(value)); }, promise->get_future()};
   }
-  absl::StatusOr<AttachAnswer> Attach(const std::string& incarnation) {
+  static KvArenaDescriptor Arena(const std::string& incarnation) {
     KvArenaDescriptor arena = DescribeArena(ScriptedLayout(3, 3), {});
     arena.incarnation = incarnation;
+    return arena;
+  }
+  absl::StatusOr<AttachAnswer> Attach(const std::string& incarnation) {
     auto [done, answer] = Waiter<absl::StatusOr<AttachAnswer>>();
-    client_.Attach(server_->address(), arena, done);
+    client_.Attach(server_->address(), Arena(incarnation), done);
     return answer.get();
   }
   static PrefillCall Call(const std::string& request_id) {
@@ -96,17 +99,17 @@ TEST_F(GrpcPrefillClientTest, ErrorsComeBackAsTheyAre) {
 }
 
 TEST_F(GrpcPrefillClientTest, AttachWaitsAMomentForAWorkerThatComesBack) {
+  // Much more than the half second between two tries, for a busy machine.
+  GrpcPrefillClient client(std::chrono::milliseconds(3000));
   const std::string address = server_->address();
   server_.reset();
-  KvArenaDescriptor arena = DescribeArena(ScriptedLayout(3, 3), {});
-  arena.incarnation = "arena";
   auto [gone_done, gone] = Waiter<absl::StatusOr<AttachAnswer>>();
-  client_.Attach(address, arena, gone_done);
+  client.Attach(address, Arena("arena"), gone_done);
   const absl::Status dead = gone.get().status();
   EXPECT_TRUE(absl::IsUnavailable(dead)) << dead;
   // The channel rests between two tries to connect: the call must not take that for an answer.
   auto [back_done, back] = Waiter<absl::StatusOr<AttachAnswer>>();
-  client_.Attach(address, arena, back_done);
+  client.Attach(address, Arena("arena"), back_done);
   server_ = *GrpcServer::Start(address, {&worker_});
   const auto attached = back.get();
   ASSERT_TRUE(attached.ok()) << attached.status();
@@ -114,7 +117,8 @@ TEST_F(GrpcPrefillClientTest, AttachWaitsAMomentForAWorkerThatComesBack) {
 }
 
 TEST_F(GrpcPrefillClientTest, AttachIsPatientWithAWorkerThatIsSlowToGreet) {
-  // Takes the connection, but says nothing on it for longer than a dead worker is waited for.
+  // Takes the connection, but says nothing on it for much longer than a dead worker is waited for.
+  GrpcPrefillClient client(std::chrono::milliseconds(500));
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in at{.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
   socklen_t size = sizeof(at);
@@ -122,11 +126,9 @@ TEST_F(GrpcPrefillClientTest, AttachIsPatientWithAWorkerThatIsSlowToGreet) {
   ASSERT_EQ(listen(listener, 8), 0);
   ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&at), &size), 0);
   const std::string address = absl::StrCat("127.0.0.1:", ntohs(at.sin_port));
-  KvArenaDescriptor arena = DescribeArena(ScriptedLayout(3, 3), {});
-  arena.incarnation = "arena";
   auto [done, answer] = Waiter<absl::StatusOr<AttachAnswer>>();
-  client_.Attach(address, arena, done);
-  EXPECT_EQ(answer.wait_for(std::chrono::milliseconds(1500)), std::future_status::timeout);
+  client.Attach(address, Arena("arena"), done);
+  EXPECT_EQ(answer.wait_for(std::chrono::milliseconds(2500)), std::future_status::timeout);
   close(listener);
   const auto server = GrpcServer::Start(address, {&worker_});
   ASSERT_TRUE(server.ok()) << server.status();
