@@ -75,8 +75,10 @@ absl::Status CudaPrefillRunner::MakeStaging() {
                                      std::string(memory.status().message())));
   }
   spdlog::info("msg=\"local pages for arenas on other GPUs\" mib={} full_pages={} window_pages={}",
-               layout.total_bytes() >> 20, limits.full_pages, limits.window_pages);
-  staging_ = std::make_unique<Staging>(Staging{layout, *std::move(memory), StagingPages(limits)});
+               layout.total_bytes() >> 20, layout.groups[kFullGroup].page_count,
+               layout.groups[kWindowGroup].page_count);
+  staging_ = std::make_unique<Staging>(
+      Staging{layout, *std::move(memory), StagingPages(layout, max_chunk_tokens())});
   return absl::OkStatus();
 }
 

@@ -24,22 +24,25 @@ StagingLimits StagingLimitsFor(const StagingCounts& counts) {
   const uint32_t packed =
       FullPagesFor(counts.max_chunk_tokens) + static_cast<uint32_t>(counts.max_segments);
   return {.full_pages = FullPagesFor(counts.max_tokens) + packed,
-          .window_pages = 2 * ring + packed,
-          .window_keys = counts.window_keys,
-          .max_chunk_tokens = static_cast<uint32_t>(counts.max_chunk_tokens)};
+          .window_pages = 2 * ring + packed};
 }
 
-StagingPages::StagingPages(const StagingLimits& limits)
-    : limits_(limits), free_full_(0, limits.full_pages), free_window_(0, limits.window_pages) {}
+StagingPages::StagingPages(const KvLayout& layout, int max_chunk_tokens)
+    : has_full_(layout.groups[kFullGroup].layer_count > 0),
+      has_window_(layout.groups[kWindowGroup].layer_count > 0),
+      window_keys_(layout.window_keys),
+      max_chunk_tokens_(static_cast<uint32_t>(max_chunk_tokens)),
+      free_full_(0, layout.groups[kFullGroup].page_count),
+      free_window_(0, layout.groups[kWindowGroup].page_count) {}
 
 absl::StatusOr<const KvPageTable*> StagingPages::Extend(uint64_t sequence_id, int end, bool last) {
   const auto at = tables_.find(sequence_id);
   const uint32_t held = at == tables_.end() ? 0 : at->second.full.size();
-  const uint32_t wanted = std::max(FullPagesFor(end), held) - held;
+  const uint32_t wanted = has_full_ ? std::max(FullPagesFor(end), held) - held : 0;
   uint32_t ring = 0;
-  if (at == tables_.end()) {
-    ring = WindowPagesFor(last ? end : std::numeric_limits<uint32_t>::max(), limits_.window_keys,
-                          limits_.max_chunk_tokens);
+  if (has_window_ && at == tables_.end()) {
+    ring = WindowPagesFor(last ? end : std::numeric_limits<uint32_t>::max(), window_keys_,
+                          max_chunk_tokens_);
   }
   if (wanted > free_full_.size() || ring > free_window_.size()) {
     return absl::ResourceExhaustedError(absl::StrCat(

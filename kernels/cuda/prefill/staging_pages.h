@@ -14,8 +14,6 @@ namespace baton::prefill {
 struct StagingLimits {
   uint32_t full_pages = 0;
   uint32_t window_pages = 0;
-  uint32_t window_keys = 0;
-  uint32_t max_chunk_tokens = 0;
 };
 
 // Page counts for one prompt of max_tokens beside packed prompts that fill a chunk.
@@ -29,7 +27,8 @@ StagingLimits StagingLimitsFor(const StagingCounts& counts);
 
 class StagingPages {
  public:
-  explicit StagingPages(const StagingLimits& limits);
+  // Of a workspace of `layout`: no pages of a group without layers.
+  StagingPages(const KvLayout& layout, int max_chunk_tokens);
 
   bool Holds(uint64_t sequence_id) const { return tables_.contains(sequence_id); }
   // Pages for the positions before `end`; a prompt's first call fixes its window ring, which is
@@ -41,7 +40,10 @@ class StagingPages {
   size_t sequence_count() const { return tables_.size(); }
 
  private:
-  const StagingLimits limits_;
+  const bool has_full_;
+  const bool has_window_;
+  const uint32_t window_keys_;
+  const uint32_t max_chunk_tokens_;
   FreePages free_full_;
   FreePages free_window_;
   std::map<uint64_t, KvPageTable> tables_;

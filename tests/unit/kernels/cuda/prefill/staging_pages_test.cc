@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
+
+#include "kernels/cuda/prefill/chunk_plan.h"
+#include "kernels/kv/model_kv_layout.h"
 
 namespace baton::prefill {
 namespace {
@@ -11,12 +15,22 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A window of two pages, chunks of one: a long prompt's ring has four pages.
-constexpr StagingLimits kLimits{
-    .full_pages = 10, .window_pages = 6, .window_keys = 128, .max_chunk_tokens = 64};
+// A layer of each kind that is asked for, a window of two pages.
+KvLayout Layout(bool full, bool sliding, const StagingLimits& limits) {
+  ModelConfig config{.kv_heads = 1, .head_dim = 128, .window_keys = 128};
+  if (full) config.layers.push_back({.sliding = false});
+  if (sliding) config.layers.push_back({.sliding = true});
+  return MakeModelKvLayout(config, {.element_bytes = 2, .swizzled = true}, limits.full_pages,
+                           limits.window_pages);
+}
+
+// Chunks of one page: a long prompt's ring has four.
+StagingPages SmallPages() {
+  return StagingPages(Layout(true, true, {.full_pages = 10, .window_pages = 6}), 64);
+}
 
 TEST(StagingPages, GrowsAPromptChunkByChunkOnOneRing) {
-  StagingPages pages(kLimits);
+  StagingPages pages = SmallPages();
   EXPECT_FALSE(pages.Holds(7));
   const KvPageTable* const first = *pages.Extend(7, 64, false);
   EXPECT_THAT(first->full, ElementsAre(0));
@@ -29,12 +43,12 @@ TEST(StagingPages, GrowsAPromptChunkByChunkOnOneRing) {
 }
 
 TEST(StagingPages, AShortPromptTakesNoMoreThanItsOwnPages) {
-  StagingPages pages(kLimits);
+  StagingPages pages = SmallPages();
   EXPECT_THAT((*pages.Extend(1, 65, true))->window, ElementsAre(0, 1));
 }
 
 TEST(StagingPages, PromptsShareNoPage) {
-  StagingPages pages(kLimits);
+  StagingPages pages = SmallPages();
   std::set<PageId> full, window;
   for (const uint64_t id : {1, 2, 3}) {
     const KvPageTable* const table = *pages.Extend(id, 128, true);
@@ -46,7 +60,7 @@ TEST(StagingPages, PromptsShareNoPage) {
 }
 
 TEST(StagingPages, RefusesWithoutAChangeWhatDoesNotFit) {
-  StagingPages pages(kLimits);
+  StagingPages pages = SmallPages();
   ASSERT_TRUE(pages.Extend(1, 64, false).ok());
   const auto refused = pages.Extend(2, 64, false);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
@@ -58,7 +72,7 @@ TEST(StagingPages, RefusesWithoutAChangeWhatDoesNotFit) {
 }
 
 TEST(StagingPages, WhatEndsIsFreeAgainInTheSameOrder) {
-  StagingPages pages(kLimits);
+  StagingPages pages = SmallPages();
   for (uint64_t id = 1; id <= 50; ++id) {
     const KvPageTable table = **pages.Extend(id, 10 * 64, false);
     EXPECT_THAT(table.window, ElementsAre(0, 1, 2, 3));
@@ -71,7 +85,7 @@ TEST(StagingPages, WhatEndsIsFreeAgainInTheSameOrder) {
 }
 
 TEST(StagingPages, PromptsThatEndInAnotherOrderLeaveNoGaps) {
-  StagingPages pages(kLimits);
+  StagingPages pages = SmallPages();
   for (const uint64_t id : {1, 2, 3}) ASSERT_TRUE(pages.Extend(id, 128, true).ok());
   for (const uint64_t id : {2, 3, 1}) pages.End(id);
   EXPECT_THAT((*pages.Extend(4, 320, true))->full, ElementsAre(0, 1, 2, 3, 4));
@@ -81,9 +95,32 @@ TEST(StagingPages, PromptsThatEndInAnotherOrderLeaveNoGaps) {
 TEST(StagingPages, LimitsHoldTheLongestPromptBesidePackedOnes) {
   const StagingLimits limits = StagingLimitsFor(
       {.max_tokens = 1000, .window_keys = 128, .max_chunk_tokens = 256, .max_segments = 4});
-  StagingPages pages(limits);
+  StagingPages pages(Layout(true, true, limits), 256);
   ASSERT_TRUE(pages.Extend(1, 1000, false).ok());
   for (const uint64_t id : {2, 3, 4, 5}) ASSERT_TRUE(pages.Extend(id, 64, true).ok());
+}
+
+// As CudaPrefillRunner stages a prompt for an arena on another GPU.
+TEST(StagingPages, AModelOfOneKindOfLayersTakesPagesOfThatKindAlone) {
+  const StagingLimits limits = StagingLimitsFor(
+      {.max_tokens = 1000, .window_keys = 128, .max_chunk_tokens = 256, .max_segments = 4});
+  const std::vector<TokenId> tokens(100, 7);
+  for (const bool sliding : {false, true}) {
+    const KvLayout layout = Layout(!sliding, sliding, limits);
+    StagingPages pages(layout, 256);
+    const auto table = pages.Extend(1, 100, true);
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ((*table)->full.size(), sliding ? 0u : 2u);
+    EXPECT_EQ((*table)->window.size(), sliding ? 2u : 0u);
+    const PrefillSegment segment{.tokens = tokens, .pages = *table};
+    const auto plan = PlanChunk({&segment, 1}, layout,
+                                {.max_tokens = 256,
+                                 .max_segments = 4,
+                                 .max_positions = 1000,
+                                 .vocab = 10,
+                                 .tile_tokens = 16});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+  }
 }
 
 }  // namespace
