@@ -55,14 +55,11 @@ absl::StatusOr<DevicePlan> ChunkUpload::Start(const ChunkPlan& plan,
   }
   Packer sizer(nullptr, nullptr);
   AddAll(plan, params, sizer);
-  if (sizer.size_bytes() > staging_.size_bytes()) {
-    BATON_ASSIGN_OR_RETURN(staging_, PinnedMemory::Allocate(2 * sizer.size_bytes()));
-    BATON_ASSIGN_OR_RETURN(device_, DeviceMemory::Allocate(2 * sizer.size_bytes()));
-  }
-  Packer packer(staging_.data(), device_.data());
+  BATON_RETURN_IF_ERROR(memory_.Grow(sizer.size_bytes()));
+  Packer packer(memory_.host().data(), memory_.device().data());
   const DevicePlan device = AddAll(plan, params, packer);
-  BATON_PREFILL_CUDA(cudaMemcpyAsync(device_.data(), staging_.data(), packer.size_bytes(),
-                                     cudaMemcpyHostToDevice, stream));
+  BATON_PREFILL_CUDA(cudaMemcpyAsync(memory_.device().data(), memory_.host().data(),
+                                     packer.size_bytes(), cudaMemcpyHostToDevice, stream));
   return device;
 }
 

@@ -34,8 +34,7 @@ class ChunkUpload {
                                    cudaStream_t stream);
 
  private:
-  PinnedMemory staging_;
-  DeviceMemory device_;
+  UploadMemory memory_;
 };
 
 }  // namespace baton::prefill

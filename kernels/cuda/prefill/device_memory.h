@@ -73,6 +73,27 @@ class CudaAllocation {
 using DeviceMemory = CudaAllocation<false>;
 using PinnedMemory = CudaAllocation<true>;
 
+// Pinned memory and device memory of one size, for copies from one to the other.
+class UploadMemory {
+ public:
+  // Both hold at least `bytes` from here on; what they held may be lost. After an error both are as
+  // they were.
+  absl::Status Grow(uint64_t bytes) {
+    if (bytes <= host_.size_bytes()) return absl::OkStatus();
+    BATON_ASSIGN_OR_RETURN(PinnedMemory host, PinnedMemory::Allocate(2 * bytes));
+    BATON_ASSIGN_OR_RETURN(DeviceMemory device, DeviceMemory::Allocate(2 * bytes));
+    host_ = std::move(host);
+    device_ = std::move(device);
+    return absl::OkStatus();
+  }
+  const PinnedMemory& host() const { return host_; }
+  const DeviceMemory& device() const { return device_; }
+
+ private:
+  PinnedMemory host_;
+  DeviceMemory device_;
+};
+
 // Lays buffers out in one allocation: offsets aligned to 1024 bytes, which every consumer accepts.
 class BufferPlan {
  public:

@@ -148,19 +148,16 @@ absl::Status KvPusher::Upload(const KvLayout& layout, uint64_t gathered_bytes) {
                          gathered_bytes));
   }
   const uint64_t bytes = pairs.size() * sizeof(PagePair);
-  if (bytes > staging_.size_bytes()) {
-    BATON_ASSIGN_OR_RETURN(staging_, PinnedMemory::Allocate(2 * bytes));
-    BATON_ASSIGN_OR_RETURN(pairs_, DeviceMemory::Allocate(2 * bytes));
-  }
-  std::copy(pairs.begin(), pairs.end(), staging_.As<PagePair>());
+  BATON_RETURN_IF_ERROR(pairs_.Grow(bytes));
+  std::copy(pairs.begin(), pairs.end(), pairs_.host().As<PagePair>());
   for (int group = 0; group < kKvGroupCount; ++group) {
-    groups_[group].pairs = pairs_.As<PagePair>() + offsets[group];
+    groups_[group].pairs = pairs_.device().As<PagePair>() + offsets[group];
   }
   BATON_PREFILL_CUDA(cudaMemcpyAsync(spans_.data(), host_spans_.data(), spans_.size_bytes(),
                                      cudaMemcpyHostToDevice, stream_));
   if (bytes == 0) return absl::OkStatus();
-  BATON_PREFILL_CUDA(
-      cudaMemcpyAsync(pairs_.data(), staging_.data(), bytes, cudaMemcpyHostToDevice, stream_));
+  BATON_PREFILL_CUDA(cudaMemcpyAsync(pairs_.device().data(), pairs_.host().data(), bytes,
+                                     cudaMemcpyHostToDevice, stream_));
   return absl::OkStatus();
 }
 

@@ -111,8 +111,7 @@ class KvPusher {
   KvTarget local_;
   KvTarget remote_;
   GroupPages groups_[kKvGroupCount];
-  PinnedMemory staging_;
-  DeviceMemory pairs_;
+  UploadMemory pairs_;
   DeviceMemory spans_;       // CopySpan [layer], of the kernel's copies.
   PinnedMemory host_spans_;  // CopySpan [2 * layer]: as they begin, and as they ended.
   KvTransferStats stats_;
