@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "common/philox.h"
@@ -11,8 +12,11 @@ namespace {
 // Units computed at once: the logits of a pass stay in the cache.
 constexpr uint32_t kPassUnits = 32;
 
-// Maximum and exp-sum of one unit's logits [count].
+// Maximum and exp-sum of one unit's logits [count]. The sum is no number if a logit is none or
+// infinitely high, which the loops would not show.
 HeadPartial Summarize(const CpuModel& model, const float* logits, int count) {
+  const auto is_wrong = [](float logit) { return std::isnan(logit) || logit == INFINITY; };
+  if (std::any_of(logits, logits + count, is_wrong)) return {.maximum = 0, .sum = NAN};
   HeadPartial partial{.maximum = *std::max_element(logits, logits + count)};
   float exps[kUnitRows];
   std::copy_n(logits, count, exps);

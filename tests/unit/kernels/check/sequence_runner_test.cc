@@ -59,5 +59,24 @@ TEST(SequenceRunner, SaysThatLogitsAreNotFinite) {
   EXPECT_TRUE((*runner)->Generate({{1, 2}}, 1).ok());
 }
 
+TEST(SequenceRunner, SaysThatOneLogitIsNotFinite) {
+  ModelConfig config = SyntheticConfig();
+  config.tied_head = false;
+  for (TokenId bad : {8, 9, 15, 50}) {
+    std::vector<RawTensor> tensors = SyntheticTensors(config, {.dtype = DType::kF32});
+    for (RawTensor& tensor : tensors) {
+      if (tensor.name != "lm_head.weight") continue;
+      const float nan = NAN;
+      std::memcpy(tensor.bytes.data() + size_t(bad) * config.hidden * sizeof nan, &nan, sizeof nan);
+    }
+    const SyntheticModel model(config, tensors);
+    const auto backend = model.MakeBackend({.threads = 1});
+    auto runner = SequenceRunner::Make(*backend, {.max_tokens = 60});
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    EXPECT_EQ((*runner)->Generate({{1, 2}}, 4).status().code(), absl::StatusCode::kInternal)
+        << "head row " << bad;
+  }
+}
+
 }  // namespace
 }  // namespace baton
