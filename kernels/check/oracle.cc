@@ -66,8 +66,18 @@ absl::StatusOr<std::vector<OraclePrompt>> LoadPrompts(const nlohmann::json& root
     if (runs.contains("bfloat16")) {
       BATON_ASSIGN_OR_RETURN(prompt.bfloat16, LoadRun(runs.at("bfloat16").at(index), file,
                                                       absl::StrCat("bfloat16.", index)));
+      const size_t wanted = prompt.float32.last_logits.size();
+      const size_t found = prompt.bfloat16.last_logits.size();
+      if (found != 0 && found != wanted) {
+        return absl::InvalidArgumentError(absl::StrCat("bfloat16.", index,
+                                                       ".prompt_last_logits: wanted ", wanted,
+                                                       " as of float32, found ", found));
+      }
     }
     prompts.push_back(std::move(prompt));
+  }
+  if (prompts.empty()) {
+    return absl::InvalidArgumentError("prompts: wanted one or more, found none");
   }
   return prompts;
 }

@@ -13,10 +13,18 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string OracleTensors() {
-  const float logits[] = {0.5f, -1.0f};
+// Of one prompt and two tokens; `bfloat16`: how many logits that run has.
+std::string OracleTensors(int bfloat16 = 0) {
+  const float logits[] = {0.5f, -1.0f, 2.0f};
   const std::string bytes(reinterpret_cast<const char*>(logits), sizeof(logits));
-  const std::vector<RawTensor> tensors = {{"float32.0.prompt_last_logits", "F32", {2}, bytes}};
+  std::vector<RawTensor> tensors = {
+      {"float32.0.prompt_last_logits", "F32", {2}, bytes.substr(0, 2 * sizeof(float))}};
+  if (bfloat16 > 0) {
+    tensors.push_back({"bfloat16.0.prompt_last_logits",
+                       "F32",
+                       {bfloat16},
+                       bytes.substr(0, bfloat16 * sizeof(float))});
+  }
   return SafetensorsBytes(tensors);
 }
 
@@ -40,7 +48,8 @@ TEST(Oracle, NamesTheFileThatIsWrong) {
   EXPECT_EQ(LoadOracle(directory.File("o")).status().code(), absl::StatusCode::kNotFound);
   WriteFileBytes(directory.File("o.safetensors"), OracleTensors());
   for (const char* json :
-       {"{", R"({"prompts": [[1]]})", R"({"prompts": [[]], "runs": {"float32": [{}]}})",
+       {"{", R"({"prompts": [], "runs": {"float32": []}})", R"({"prompts": [[1]]})",
+        R"({"prompts": [[]], "runs": {"float32": [{}]}})",
         R"({"prompts": [[1]], "runs": {"float32": [{"greedy": [1], "top1_top2_gap": []}]}})",
         R"({"prompts": [[1], [2]], "runs": {"float32": [)"
         R"({"greedy": [], "top1_top2_gap": []}, {"greedy": [], "top1_top2_gap": []}]}})"}) {
@@ -49,6 +58,21 @@ TEST(Oracle, NamesTheFileThatIsWrong) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << json;
     EXPECT_THAT(std::string(status.message()), HasSubstr(directory.File("o"))) << json;
   }
+}
+
+TEST(Oracle, RunsHaveLogitsOfOneVocabulary) {
+  TemporaryDirectory directory;
+  WriteFileBytes(directory.File("o.json"),
+                 R"({"prompts": [[1]], "runs": {)"
+                 R"("float32": [{"greedy": [1], "top1_top2_gap": [0.5]}],)"
+                 R"("bfloat16": [{"greedy": [1], "top1_top2_gap": [0.5]}]}})");
+  for (int found : {0, 2}) {
+    WriteFileBytes(directory.File("o.safetensors"), OracleTensors(found));
+    EXPECT_TRUE(LoadOracle(directory.File("o")).ok()) << found;
+  }
+  WriteFileBytes(directory.File("o.safetensors"), OracleTensors(3));
+  EXPECT_THAT(std::string(LoadOracle(directory.File("o")).status().message()),
+              HasSubstr("bfloat16.0.prompt_last_logits: wanted 2 as of float32, found 3"));
 }
 
 }  // namespace
