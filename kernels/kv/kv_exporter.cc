@@ -40,6 +40,7 @@ struct Connection {
   Clock::time_point deadline;  // Of kHello and kTesting.
   std::string incarnation;
   uint32_t pid = 0;
+  bool silent = false;  // It has closed its end for sending: poll would report that for ever.
 
   bool mapped() const { return stage == Stage::kTesting || stage == Stage::kAttached; }
 };
@@ -102,8 +103,10 @@ class SocketExporter : public KvExporter {
       timeout_ms = static_cast<int>(std::max<int64_t>(left.count(), 0));
     }
     std::vector<pollfd> fds;
-    for (const Connection& connection : connections_)
-      fds.push_back({.fd = connection.fd.get(), .events = POLLIN});
+    for (const Connection& connection : connections_) {
+      const short events = connection.silent ? 0 : POLLIN | POLLRDHUP;  // POLLHUP comes unasked.
+      fds.push_back({.fd = connection.fd.get(), .events = events});
+    }
     if (accepting) {
       fds.push_back({.fd = listener_.fd.get(), .events = POLLIN});
       fds.push_back({.fd = wake_.get(), .events = POLLIN});
@@ -141,10 +144,11 @@ class SocketExporter : public KvExporter {
   }
 
   void HandleEvent(std::list<Connection>::iterator connection, short events) {
-    // Read first: a packet may stand before the end.
+    // Read first: packets may stand before the end.
     if (events & POLLIN) {
       const absl::StatusOr<KvPacket> packet = ReceivePacket(connection->fd.get());
       if (packet.ok() && !HandlePacket(*connection, packet->bytes)) return Drop(connection);
+      connection->silent = !packet.ok() && (events & POLLRDHUP);
     }
     // A full close alone says that the peer has unmapped: it closes the connection after that.
     if (events & (POLLHUP | POLLERR)) Drop(connection);

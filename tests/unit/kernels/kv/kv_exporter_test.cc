@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -66,6 +68,20 @@ TEST_F(KvExporterTest, CompletesTheDescriptor) {
 TEST_F(KvExporterTest, RefusesMemoryThatDoesNotFitTheLayout) {
   options_.descriptor.size_bytes += 1;
   EXPECT_EQ(KvExporter::Start(options_).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(KvExporterTest, SleepsBesideAPeerThatHasHalfClosed) {
+  UniqueFd peer = SayHello("p0");
+  ASSERT_TRUE(ReceivePacket(peer.get()).ok());
+  shutdown(peer.get(), SHUT_WR);
+  const std::clock_t before = std::clock();  // Of all threads.
+  std::this_thread::sleep_for(milliseconds(500));
+  const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+  EXPECT_LT(seconds, 0.1);
+  EXPECT_EQ(exporter_->peer_count(), 1);
+  peer = UniqueFd();
+  EXPECT_EQ(events_.Pop(), "attached p0");
+  EXPECT_EQ(events_.Pop(), "gone p0");
 }
 
 TEST_F(KvExporterTest, HandsOutTheMemoryAfterTheOwnerKnowsThePeer) {
