@@ -106,6 +106,15 @@ absl::Status CheckCompatible(const KvArenaDescriptor& wanted, const KvArenaDescr
   if (found.incarnation.empty())
     differences.push_back("incarnation: wanted the owner's, found none");
   if (found.socket.empty()) differences.push_back("socket: wanted a name, found none");
+  // Every attach is tested on the scratch page; what is wanted may have taken its count from what
+  // was found.
+  for (size_t i = 0; i < found.groups.size(); ++i) {
+    const KvGroupLayout& group = found.groups[i];
+    if (group.layer_count > 0 && group.page_count <= kScratchPage)
+      differences.push_back(absl::StrCat("group ", i, " page_count: wanted more than ",
+                                         kScratchPage, " for its layers, found ",
+                                         group.page_count));
+  }
   if (differences.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("KV arena cannot be attached: ", absl::StrJoin(differences, "; ")));

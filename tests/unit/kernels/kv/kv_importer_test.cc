@@ -56,6 +56,17 @@ class KvImporterTest : public testing::Test {
   std::unique_ptr<KvImporter> importer_;
 };
 
+TEST_F(KvImporterTest, RefusesAnOwnerWhoseLayersHaveNoPages) {
+  // As AttachArena: what is wanted has the page counts of what was found.
+  wanted_ = DescribeArena(TestLayout(4, 0), {.transport = "posix_shm", .device_uuid = "host"});
+  memory_ = *transport_->Allocate(wanted_.size_bytes);
+  const auto exporter = MakeExporter("d1");
+  const absl::Status status = importer_->Attach(exporter->descriptor(), wanted_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("group 1 page_count: wanted more than 0 for its layers, found 0"));
+}
+
 TEST_F(KvImporterTest, WritesArriveInTheOwnersMemory) {
   auto arena = importer_->Attach(exporter_->descriptor(), wanted_);
   ASSERT_TRUE(arena.ok()) << arena.status();
