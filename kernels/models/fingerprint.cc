@@ -42,7 +42,7 @@ class Digest {
     const int64_t sample_bytes = std::min(kSampleBytes, tensor.ByteCount());
     const int64_t last = tensor.ByteCount() - sample_bytes;
     for (int i = 0; i < sample_count; ++i) {
-      const int64_t offset = last / (sample_count - 1) * i;
+      const int64_t offset = last * i / (sample_count - 1);
       AddBytes(static_cast<const std::byte*>(tensor.data) + offset, sample_bytes);
     }
   }

@@ -70,5 +70,18 @@ TEST_F(FingerprintTest, EveryTensorCounts) {
   EXPECT_EQ(fingerprints.size(), tensors.size() + 1);
 }
 
+TEST_F(FingerprintTest, TheLastElementOfATensorCounts) {
+  std::vector<RawTensor> tensors = SyntheticTensors(config_);
+  for (RawTensor& tensor : tensors) {
+    tensor.bytes.back() ^= 1;
+    const TemporaryDirectory directory;
+    WriteCheckpointFiles(directory.path(), config_, tensors);
+    tensor.bytes.back() ^= 1;
+    const auto checkpoint = Checkpoint::Open(directory.path());
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    EXPECT_NE((*checkpoint)->weights().Fingerprint(), Of(config_)) << tensor.name;
+  }
+}
+
 }  // namespace
 }  // namespace baton
