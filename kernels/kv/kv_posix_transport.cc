@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "kernels/kv/host_memory.h"
 #include "kernels/kv/kv_transport_factory.h"
 #include "kernels/kv/unique_fd.h"
 
@@ -58,6 +59,9 @@ std::string_view KvPosixTransport::kind() const { return kPosixShmTransport; }
 absl::StatusOr<std::unique_ptr<KvMemory>> KvPosixTransport::Allocate(uint64_t size_bytes) const {
   if (size_bytes == 0)
     return absl::InvalidArgumentError("KV memory: wanted more than 0 bytes, found 0");
+  if (const uint64_t available = AvailableHostBytes(); size_bytes > available)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("KV memory: wanted ", size_bytes, " bytes, found ", available, " available"));
   UniqueFd fd(memfd_create("baton-kv", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid() || ftruncate(fd.get(), size_bytes) || fcntl(fd.get(), F_ADD_SEALS, kSeals))
     return absl::ResourceExhaustedError(

@@ -47,6 +47,14 @@ TEST_F(KvPosixTransportTest, RefusesNoBytesAndTooManyBytes) {
             absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(KvPosixTransportTest, RefusesMoreThanThereIs) {
+  const auto machine =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const absl::Status status = transport_.Allocate(machine + 4096).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("available"));
+}
+
 TEST_F(KvPosixTransportTest, ImportedMemoryIsTheSameMemory) {
   auto memory = *transport_.Allocate(kSize);
   const int fd = transport_.Export(*memory)->fd;
