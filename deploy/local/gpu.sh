@@ -2,6 +2,7 @@
 # What ./one-gpu and ./two-gpu share; sourced by them after setup.sh and stack.sh.
 
 model=""
+weight_mib=0
 router_port=50051
 chunk_tokens=8192
 prefill_flags=()
@@ -47,14 +48,14 @@ need_gpus() {
   [ "$found" -ge "$1" ] || fail "wanted $1 GPU(s), found $found (nvidia-smi -L)."
 }
 
-# MiB that one copy of the checkpoint's weights takes.
-weight_mib() {
+# Sets weight_mib: MiB that one copy of the checkpoint's weights takes.
+need_weights() {
   local bytes=0 size file
   for file in "$model"/*.safetensors; do
     size=$(stat -Lc %s "$file" 2>/dev/null) || fail "$model holds no *.safetensors."
     bytes=$((bytes + size))
   done
-  echo $((bytes >> 20))
+  weight_mib=$((bytes >> 20))
 }
 
 # need_memory GPU MIB WHY: that much device memory must be free.

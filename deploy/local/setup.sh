@@ -40,7 +40,7 @@ missing_packages() {
   while read -r name kind _; do
     case "$name" in '' | '#'*) continue ;; esac
     case " $* " in *" ${kind:-build} "*) ;; *) continue ;; esac
-    if ! dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed; then
+    if ! dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -x installed >/dev/null; then
       printf '%s ' "$name"
     fi
   done <deploy/packages.txt

@@ -4,6 +4,7 @@
 
 stack_pids=()   # In the order of their start.
 stack_names=()
+log_lock=""     # Set by claim_logs: the descriptor that holds log_dir.
 address=""      # Set by await_service: host:port of the service it waited for.
 
 port_is_free() {
@@ -13,6 +14,14 @@ port_is_free() {
 # Prints 127.0.0.1:PORT, or port 0, which lets the process pick, when PORT is taken.
 loopback() {
   if port_is_free "$1"; then echo "127.0.0.1:$1"; else echo "127.0.0.1:0"; fi
+}
+
+# Takes log_dir for as long as this script or a service that it started lives; where another has it, a folder beside.
+# What else outlives the script must not inherit log_lock.
+claim_logs() {
+  mkdir -p "$log_dir"
+  exec {log_lock}>"$log_dir/.lock"
+  flock -n "$log_lock" || log_dir=$log_dir-$$
 }
 
 # begin_service NAME PROGRAM ARGS...: starts it in a process group of its own, with its log in log_dir. It gets SIGTERM
@@ -92,7 +101,7 @@ watch_stack() {
       kill -0 "${stack_pids[index]}" 2>/dev/null ||
         fail "${stack_names[index]} ended by itself: see $log_dir/${stack_names[index]}.log."
     done
-    sleep 1 &
+    sleep 1 {log_lock}>&- &
     wait $! || true
   done
 }

@@ -32,25 +32,27 @@ def device_mib():
 
 
 def start(script, flags, log):
-    """The script's process and the router's address, once it serves."""
+    """The script's process, the router's address and the folder of the logs, once it serves."""
     process = subprocess.Popen([os.path.join(ROOT, "deploy/local", script), *flags], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, start_new_session=True)
     timer = threading.Timer(START_LIMIT_S, process.kill)
     timer.start()
-    address = None
+    address = logs = None
     for line in process.stdout:
         log.write(line)
         print("   ", line, end="", flush=True)
         found = re.match(r"Serving .* on (\S+)\. In another", line)
         if found:
             address = found.group(1)
-        if line.startswith("Ctrl-C here"):
+        found = re.match(r"Ctrl-C here .* Logs: (\S+)/", line)
+        if found:
+            logs = os.path.join(ROOT, found.group(1))
             break
     timer.cancel()
-    if address is None:
+    if address is None or logs is None:
         sys.exit(f"{script} ended with {process.wait()} before it served; its words are above")
     threading.Thread(target=lambda: [log.write(line) for line in process.stdout], daemon=True).start()
-    return process, address
+    return process, address, logs
 
 
 def ids(count, vocab, seed):
@@ -196,11 +198,10 @@ def main():
         os.symlink(os.path.abspath(options.bin), BIN)
     with open(os.path.join(options.model, "config.json"), encoding="utf-8") as stream:
         config = json.load(stream)
-    log_dir = os.path.join(ROOT, "build", options.script)
     idle = device_mib()
     begin = time.monotonic()
     with open(os.path.join(options.logs, f"{options.script}.log"), "w", encoding="utf-8") as log:
-        process, address = start(options.script, [f"--model={options.model}", *options.flags], log)
+        process, address, log_dir = start(options.script, [f"--model={options.model}", *options.flags], log)
         print(f"served after {time.monotonic() - begin:.1f} s; device memory in use {device_mib()} MiB", flush=True)
         try:
             first_tokens(options, address, config["vocab_size"], log_dir)

@@ -2,6 +2,7 @@
 """deploy/local/one-gpu and two-gpu refuse with a sentence that says what is missing: run with stand-ins for the
 driver's programs and for ours, so that no GPU is needed."""
 
+import fcntl
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ NVIDIA_SMI = """
     esac
 """
 MPS = """
-    if [ "$1" = -d ]; then exit "${MPS_STATUS:-0}"; fi
+    if [ "$1" = -d ]; then echo "$CUDA_MPS_PIPE_DIRECTORY" >"$CALLS.mps"; exit "${MPS_STATUS:-0}"; fi
     read -r command
     case "$command" in
       get_server_list) echo 77 ;;
@@ -106,9 +107,30 @@ class LocalScriptsTest(unittest.TestCase):
         os.remove(os.path.join(self.root, "build/bin/baton-decode"))
         self.refuses("one-gpu", sentence="build/bin/baton-decode is missing: cmake --preset cuda")
 
+    def test_a_model_without_weights_starts_nothing(self):
+        os.remove(os.path.join(self.model, "model.safetensors"))
+        for script in ("one-gpu", "two-gpu"):
+            with self.subTest(script):
+                self.refuses(script, sentence="holds no *.safetensors", until="Ctrl-C here")
+                self.assertFalse(os.path.exists(self.calls), "it went on and started processes")
+
+    def test_a_second_one_keeps_off_the_logs_of_the_first(self):
+        os.makedirs(os.path.join(self.root, "build/two-gpu"))
+        with open(os.path.join(self.root, "build/two-gpu/.lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            words = self.run_script("two-gpu", until="Ctrl-C here")
+        self.assertRegex(words, r"Logs: build/two-gpu-\d+/")
+        words = self.run_script("two-gpu", until="Ctrl-C here")
+        self.assertIn("Logs: build/two-gpu/", words)
+
     def test_mps(self):
-        self.refuses("one-gpu", MPS_STATUS="1", sentence="MPS did not start")
-        self.refuses("one-gpu", MPS_CLIENTS="1", sentence="MPS serves 1 of 2 processes")
+        for refusal in ({"MPS_STATUS": "1", "sentence": "MPS did not start"},
+                        {"MPS_CLIENTS": "1", "sentence": "MPS serves 1 of 2 processes"}):
+            self.refuses("one-gpu", **refusal)
+            with open(self.calls + ".mps", encoding="utf-8") as stream:
+                folder = stream.read().strip()
+            self.assertTrue(folder.startswith("/tmp/baton-mps."), folder)
+            self.assertFalse(os.path.exists(folder), f"{folder} is left")
         os.remove(os.path.join(self.driver, "nvidia-cuda-mps-control"))
         if shutil.which("nvidia-cuda-mps-control", path="/usr/bin:/bin") is None:
             self.refuses("one-gpu", sentence="no nvidia-cuda-mps-control: install the driver's MPS programs")
