@@ -76,7 +76,7 @@ void PrintVerdict(const CommandLine& line, const std::string& backend, const Ora
   std::printf("%s %s on %s: %s", line.text("model").c_str(), line.text("dtype").c_str(),
               backend.c_str(), report.passed ? "passed" : "FAILED");
   if (compared > 0) {
-    std::printf("; median distance %.3f times the reference's bfloat16", report.median_ratio);
+    std::printf("; median distance %.3g times the reference's bfloat16", report.median_ratio);
   }
   if (compared < report.prompts.size()) {
     std::printf("; %zu of %zu prompts have no bfloat16 distance to compare with",
