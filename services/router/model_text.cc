@@ -81,6 +81,10 @@ absl::StatusOr<std::string> ModelText::RenderChat(const ChatInput& chat) const {
     BATON_ASSIGN_OR_RETURN(const OrderedJson kwargs,
                            ParseJson(chat.template_kwargs_json, "chat.template_kwargs_json",
                                      OrderedJson::value_t::object));
+    if (kwargs.contains("messages")) {
+      return absl::InvalidArgumentError(
+          "chat.template_kwargs_json: wanted no \"messages\", which have a field of their own");
+    }
     context.update(kwargs);
   }
   return template_->Render(context);

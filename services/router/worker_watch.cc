@@ -1,6 +1,8 @@
 #include "services/router/worker_watch.h"
 
 #include <algorithm>
+#include <atomic>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,11 @@ constexpr std::chrono::milliseconds kFirstPause(50);
 constexpr std::chrono::milliseconds kLongestPause(500);
 constexpr std::chrono::milliseconds kTick(200);
 
+std::string WhyEnded(const grpc::Status& status, bool given_up) {
+  if (given_up) return "the worker has said nothing for too long";
+  return status.error_message().empty() ? "the worker ended the stream" : status.error_message();
+}
+
 }  // namespace
 
 // One Watch call; deletes itself when it has ended.
@@ -30,6 +37,11 @@ class WorkerWatch::Stream final : public grpc::ClientReadReactor<v1::StatusRepor
     StartCall();
   }
   void Cancel() { context_.TryCancel(); }
+  // A new stream finds out whether the worker comes back.
+  void GiveUp() {
+    given_up_ = true;
+    Cancel();
+  }
 
   void OnReadDone(bool ok) override {
     if (!ok) return;
@@ -41,9 +53,7 @@ class WorkerWatch::Stream final : public grpc::ClientReadReactor<v1::StatusRepor
   void OnDone(const grpc::Status& status) override {
     WorkerWatch* const watch = watch_;
     const std::string address = address_;
-    const std::string reason =
-        absl::StrCat("lost: ", status.error_message().empty() ? "the worker ended the stream"
-                                                              : status.error_message());
+    const std::string reason = absl::StrCat("lost: ", WhyEnded(status, given_up_));
     delete this;
     watch->OnStreamEnd(address, reason);
   }
@@ -54,6 +64,7 @@ class WorkerWatch::Stream final : public grpc::ClientReadReactor<v1::StatusRepor
   const std::unique_ptr<v1::WorkerStatus::Stub> stub_;
   grpc::ClientContext context_;
   const v1::WatchRequest request_;
+  std::atomic<bool> given_up_ = false;
   v1::StatusReport report_;
 };
 
@@ -94,7 +105,7 @@ void WorkerWatch::Run() {
       } else if (worker.stream == nullptr) {
         next = std::min(next, worker.next_try);
       } else if (directory_->IsSilent(address, now)) {
-        worker.stream->Cancel();  // A new stream finds out whether it comes back.
+        worker.stream->GiveUp();
       }
     }
     lock.unlock();

@@ -72,6 +72,8 @@ TEST_F(ModelTextTest, JsonOfTheWrongShapeIsRefused) {
   EXPECT_THAT(Refusal({.messages_json = messages, .tools_json = "{}"}), HasSubstr("tools_json"));
   EXPECT_THAT(Refusal({.messages_json = messages, .template_kwargs_json = "[]"}),
               HasSubstr("template_kwargs_json"));
+  EXPECT_THAT(Refusal({.messages_json = messages, .template_kwargs_json = R"({"messages": []})"}),
+              HasSubstr("wanted no \"messages\""));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "services/base/grpc_server.h"
 #include "services/base/peer_channel.h"
@@ -14,6 +15,8 @@ namespace {
 
 class WorkerWatchTest : public testing::Test {
  protected:
+  explicit WorkerWatchTest(std::chrono::milliseconds timeout = std::chrono::milliseconds(5000))
+      : directory_(timeout) {}
   void Watch(const std::string& address) {
     address_ = address;
     directory_.AddWorker(address, WorkerRole::kDecode);
@@ -34,7 +37,7 @@ class WorkerWatchTest : public testing::Test {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  WorkerDirectory directory_{std::chrono::milliseconds(5000)};
+  WorkerDirectory directory_;
   std::string address_;
   std::unique_ptr<WorkerWatch> watch_;
 };
@@ -62,6 +65,40 @@ TEST_F(WorkerWatchTest, FollowsAWorkerThroughItsLives) {
 TEST_F(WorkerWatchTest, AWorkerThatIsNotThereIsDown) {
   Watch("127.0.0.1:1");
   EXPECT_TRUE(WaitState(WorkerState::kDown));
+}
+
+// Reports once and then nothing.
+class SilentWorker final : public v1::WorkerStatus::Service {
+ public:
+  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest*,
+                     grpc::ServerWriter<v1::StatusReport>* writer) override {
+    v1::StatusReport report;
+    report.set_role("decode");
+    report.set_ready(true);
+    writer->Write(report);
+    while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return grpc::Status::OK;
+  }
+};
+
+class ImpatientWatchTest : public WorkerWatchTest {
+ protected:
+  ImpatientWatchTest() : WorkerWatchTest(std::chrono::milliseconds(300)) {}
+};
+
+TEST_F(ImpatientWatchTest, ASilentWorkerIsLostForItsSilence) {
+  SilentWorker worker;
+  const auto server = *GrpcServer::Start("127.0.0.1:0", {&worker});
+  Watch(server->address());
+  const auto reason = [this] {
+    return directory_.Snapshot(std::chrono::steady_clock::now())[0].reason;
+  };
+  std::unique_lock lock(mutex_);
+  EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20), [&] {
+    return reason() == "lost: the worker has said nothing for too long";
+  })) << reason();
+  lock.unlock();
+  watch_.reset();
 }
 
 }  // namespace
