@@ -89,11 +89,11 @@ absl::StatusOr<std::optional<double>> ReadBound(const CommandLine& line, const s
   return bound;
 }
 
-absl::StatusOr<ServeLoad> ReadLoad(const CommandLine& line, const v1::GetModelResponse& model) {
+absl::StatusOr<ServeLoad> ReadLoad(const CommandLine& line, const RouterAddress& router,
+                                   const v1::GetModelResponse& model) {
   ServeLoad load;
-  BATON_ASSIGN_OR_RETURN(const auto timeout, ReadTimeout(line));
   load.target = {
-      .router = line.text("router"), .timeout = timeout, .vocab_size = model.vocab_size()};
+      .router = router.address, .timeout = router.timeout, .vocab_size = model.vocab_size()};
   BATON_RETURN_IF_ERROR(ReadLengths(line, "", model, &load.plan));
   BATON_RETURN_IF_ERROR(ReadPace(line, &load));
   BATON_RETURN_IF_ERROR(ReadLengths(line, "steady-", model, &load.steady));
@@ -132,9 +132,11 @@ absl::StatusOr<ServeReport> Measure(const ServeLoad& load) {
 }
 
 ExitCode RunBenchServe(const CommandLine& line) {
-  const auto model = RouterClient(line.text("router"), std::chrono::seconds(10)).GetModel();
+  const auto router = ReadConnection(line);
+  if (!router.ok()) return Complain(router.status(), kExitUsage);
+  const auto model = RouterClient(router->address, std::chrono::seconds(10)).GetModel();
   if (!model.ok()) return Complain(model.status(), ExitCodeFor(model.status()));
-  const auto load = ReadLoad(line, *model);
+  const auto load = ReadLoad(line, *router, *model);
   if (!load.ok()) return Complain(load.status(), kExitUsage);
   const auto report = Measure(*load);
   if (!report.ok()) return Complain(report.status(), ExitCodeFor(report.status()));

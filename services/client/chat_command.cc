@@ -79,7 +79,11 @@ ExitCode Converse(ChatSession& session, bool prompt) {
       session.Restart();
       continue;
     }
-    last = ExitCodeFor(session.Ask(question));
+    const absl::Status status = session.Ask(question);
+    if (prompt && absl::IsInvalidArgument(status)) {
+      std::fprintf(stderr, "(The conversation is as it was before; /new starts over.)\n");
+    }
+    last = ExitCodeFor(status);
   }
   return prompt ? kExitOk : last;
 }
@@ -92,8 +96,8 @@ ExitCode RunChat(const CommandLine& line) {
         CheckUtf8("--template-kwargs", line.text("template-kwargs"))}) {
     if (!status.ok()) return Complain(status, kExitUsage);
   }
-  const auto timeout = ReadTimeout(line);
-  if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
+  const auto router = ReadConnection(line);
+  if (!router.ok()) return Complain(router.status(), kExitUsage);
   // Before the client, whose threads must inherit the blocked signal.
   std::atomic<RouterClient*> running{nullptr};
   const bool interactive = line.text("message").empty() && isatty(STDIN_FILENO);
@@ -103,7 +107,7 @@ ExitCode RunChat(const CommandLine& line) {
     if (!interactive) std::_Exit(kExitCancelled);
     std::fprintf(stderr, "\n(Ctrl-D or /quit ends)\n> ");
   });
-  RouterClient client(line.text("router"), *timeout);
+  RouterClient client(router->address, router->timeout);
   running = &client;
   ChatSession session(line, &client, std::move(request));
   const ExitCode code = line.text("message").empty()

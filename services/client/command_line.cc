@@ -70,6 +70,11 @@ absl::StatusOr<CommandLine> CommandLine::Parse(const CommandSpec& spec,
     value->given = true;
     if (equals != std::string::npos) {
       value->text = argument.substr(equals + 1);
+      if (flag->value.empty() && value->text != "true" && value->text != "false") {
+        return absl::InvalidArgumentError(absl::StrCat("baton ", spec.name, ": --", name,
+                                                       ": wanted true, false or nothing, found \"",
+                                                       value->text, "\""));
+      }
     } else if (flag->value.empty()) {
       value->text = "true";
     } else if (i + 1 < arguments.size()) {

@@ -34,7 +34,7 @@ std::string ExitCodeHelp() {
          "    2  usage: unknown flag, bad value, unreadable file\n"
          "    3  the server refused the request (invalid argument, not found, no chat template)\n"
          "    4  unavailable: no router or worker, queue full, deadline passed; try again later\n"
-         "    5  the server failed\n"
+         "    5  the server failed, or standard output could not be written\n"
          "  130  interrupted\n";
 }
 

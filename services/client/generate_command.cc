@@ -23,6 +23,9 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const CommandLine& line) {
     return absl::InvalidArgumentError(absl::StrCat(
         "wanted one of --prompt, --prompt-file, --token-ids and --messages, found ", sources));
   }
+  if (line.given("template-kwargs") && !line.given("messages")) {
+    return absl::InvalidArgumentError("--template-kwargs: wanted with --messages, found without");
+  }
   BATON_RETURN_IF_ERROR(CheckUtf8("--prompt", line.text("prompt")));
   if (line.given("prompt")) request.set_text(line.text("prompt"));
   if (line.given("prompt-file")) {
@@ -46,15 +49,15 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const CommandLine& line) {
 ExitCode RunGenerate(const CommandLine& line) {
   const auto request = MakeRequest(line);
   if (!request.ok()) return Complain(request.status(), kExitUsage);
-  const auto timeout = ReadTimeout(line);
-  if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
+  const auto router = ReadConnection(line);
+  if (!router.ok()) return Complain(router.status(), kExitUsage);
   // Before the client, whose threads must inherit the blocked signal.
   std::atomic<RouterClient*> running{nullptr};
   Interrupt interrupt([&running] {
     RouterClient* const client = running;
     if (client == nullptr || !client->Cancel()) std::_Exit(kExitCancelled);
   });
-  RouterClient client(line.text("router"), *timeout);
+  RouterClient client(router->address, router->timeout);
   running = &client;
   AnswerPrinter printer(line.on("json"), stdout, stderr);
   printer.Start(std::chrono::steady_clock::now());

@@ -16,11 +16,18 @@ std::vector<Command> AllCommands() {
           CheckCommand(),    BenchDecodeCommand(), BenchPrefillCommand(), BenchServeCommand()};
 }
 
-void PrintHelp(const std::vector<Command>& commands, bool every_flag) {
-  std::printf("baton: client of a Baton router\n\nUsage: baton COMMAND [flags]\n\nCommands:\n");
+// Those whose name begins with `group`.
+void PrintCommands(const std::vector<Command>& commands, const std::string& group) {
+  std::printf("Commands:\n");
   for (const Command& command : commands) {
+    if (!command.spec.name.starts_with(group)) continue;
     std::printf("  %-14s %s\n", command.spec.name.c_str(), command.spec.summary.c_str());
   }
+}
+
+void PrintHelp(const std::vector<Command>& commands, bool every_flag) {
+  std::printf("baton: client of a Baton router\n\nUsage: baton COMMAND [flags]\n\n");
+  PrintCommands(commands, "");
   std::printf("\n`baton COMMAND --help` lists a command's flags.\n\n%s", ExitCodeHelp().c_str());
   if (!every_flag) return;
   for (const Command& command : commands) std::printf("\n%s", HelpText(command.spec).c_str());
@@ -53,8 +60,18 @@ int Run(const std::vector<std::string>& arguments) {
     }
     return command.run(*line);
   }
-  return Complain(absl::InvalidArgumentError("unknown command \"" + name + "\"; see baton --help"),
-                  kExitUsage);
+  const bool is_group = std::any_of(commands.begin(), commands.end(), [&](const Command& command) {
+    return command.spec.name.starts_with(name + " ");
+  });
+  const std::string next = arguments.size() > 1 ? arguments[1] : "";
+  if (is_group && (next.empty() || next == "--help" || next == "-h")) {
+    PrintCommands(commands, name + " ");
+    return next.empty() ? kExitUsage : kExitOk;
+  }
+  const std::string unknown = is_group ? name + " " + next : name;
+  return Complain(
+      absl::InvalidArgumentError("unknown command \"" + unknown + "\"; see baton --help"),
+      kExitUsage);
 }
 
 }  // namespace
@@ -68,5 +85,8 @@ ExitCode Complain(const absl::Status& status, ExitCode code) {
 
 int main(int argc, char** argv) {
   baton::InitLogging("client", "info");
-  return baton::Run(std::vector<std::string>(argv + 1, argv + argc));
+  const int code = baton::Run(std::vector<std::string>(argv + 1, argv + argc));
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  const absl::Status lost = absl::DataLossError("standard output could not be written to its end");
+  return code == baton::kExitOk ? baton::Complain(lost, baton::kExitFailed) : code;
 }

@@ -1,9 +1,11 @@
 #include "services/client/prompt_flags.h"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -19,9 +21,15 @@ std::vector<FlagSpec> ConnectionFlags() {
           {"json", "", "false", "print JSON, one object a line"}};
 }
 
-absl::StatusOr<std::chrono::milliseconds> ReadTimeout(const CommandLine& line) {
+absl::StatusOr<RouterAddress> ReadConnection(const CommandLine& line) {
+  const std::string& router = line.text("router");
+  if (router.find(':') == std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--router: wanted host:port, found \"", router, "\""));
+  }
   BATON_ASSIGN_OR_RETURN(const double seconds, line.number("timeout", 0, 1e6));
-  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1e3)));
+  return RouterAddress{router,
+                       std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1e3)))};
 }
 
 std::vector<FlagSpec> SamplingFlags() {
@@ -59,6 +67,7 @@ absl::Status ApplySampling(const CommandLine& line, v1::GenerateRequest* request
   BATON_ASSIGN_OR_RETURN(const auto stop_ids, ParseIds("--stop-ids", line.text("stop-ids")));
   sampling->mutable_stop_token_ids()->Assign(stop_ids.begin(), stop_ids.end());
   sampling->set_ignore_eos(line.on("ignore-eos"));
+  BATON_RETURN_IF_ERROR(CheckUtf8("--request-id", line.text("request-id")));
   request->set_request_id(line.text("request-id"));
   return absl::OkStatus();
 }
@@ -76,7 +85,11 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
     text << std::cin.rdbuf();
   } else {
     std::ifstream file(path, std::ios::binary);
-    if (!file.good()) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+    // A folder can be opened.
+    std::error_code error;
+    if (!file.good() || std::filesystem::is_directory(path, error)) {
+      return absl::NotFoundError(absl::StrCat("cannot read ", path));
+    }
     text << file.rdbuf();
   }
   BATON_RETURN_IF_ERROR(CheckUtf8(path == "-" ? "standard input" : path, text.view()));

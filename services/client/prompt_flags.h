@@ -13,8 +13,12 @@
 namespace baton {
 
 std::vector<FlagSpec> ConnectionFlags();  // router, timeout, json
-// --timeout; 0 = none. A shorter one than a millisecond is one.
-absl::StatusOr<std::chrono::milliseconds> ReadTimeout(const CommandLine& line);
+struct RouterAddress {
+  std::string address;
+  std::chrono::milliseconds timeout{0};  // Of each call; 0: none.
+};
+// --router and --timeout. A shorter timeout than a millisecond is one.
+absl::StatusOr<RouterAddress> ReadConnection(const CommandLine& line);
 std::vector<FlagSpec> SamplingFlags();  // max-tokens, temperature, seed, …
 
 // InvalidArgument naming the flag.

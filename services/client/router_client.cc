@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "baton/v1/inference.grpc.pb.h"
@@ -24,6 +25,12 @@ absl::Status AsSeenByUsers(const grpc::Status& status, std::chrono::milliseconds
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && timeout.count() > 0) {
     return absl::DeadlineExceededError(
         absl::StrCat("not done within ", absl::FormatDuration(absl::FromChrono(timeout))));
+  }
+  // Nothing that another time would change.
+  if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+      absl::StrContains(status.error_message(), "message larger than max")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the request or its answer is too long: ", status.error_message()));
   }
   return FromGrpcStatus(status);
 }

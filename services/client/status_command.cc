@@ -12,9 +12,10 @@ namespace {
 constexpr std::chrono::milliseconds kDefaultTimeout(5000);  // A router that hangs is news, too.
 
 ExitCode RunStatus(const CommandLine& line) {
-  const auto timeout = ReadTimeout(line);
-  if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
-  RouterClient client(line.text("router"), timeout->count() > 0 ? *timeout : kDefaultTimeout);
+  const auto router = ReadConnection(line);
+  if (!router.ok()) return Complain(router.status(), kExitUsage);
+  RouterClient client(router->address,
+                      router->timeout.count() > 0 ? router->timeout : kDefaultTimeout);
   const auto model = client.GetModel();
   if (!model.ok()) return Complain(model.status(), ExitCodeFor(model.status()));
   const auto workers = client.ListWorkers();

@@ -50,10 +50,12 @@ std::string WorkerTable(const v1::GetModelResponse& model, const v1::ListWorkers
   for (const v1::WorkerInfo& worker : workers.workers()) {
     width = std::max(width, static_cast<int>(worker.address().size()));
   }
-  std::string text =
-      absl::StrFormat("model %s (%s), context %u tokens\n\n%-8s %-*s %-11s %-6s %8s %8s  %s\n",
-                      model.name(), model.model_type(), model.context_tokens(), "ROLE", width,
-                      "ADDRESS", "STATE", "DEVICE", "RUNNING", "WAITING", "KV PAGES USED");
+  const std::string context = model.context_tokens() > 0
+                                  ? absl::StrCat("context ", model.context_tokens(), " tokens")
+                                  : "no pair of workers is ready";
+  std::string text = absl::StrFormat(
+      "model %s (%s), %s\n\n%-8s %-*s %-11s %-6s %8s %8s  %s\n", model.name(), model.model_type(),
+      context, "ROLE", width, "ADDRESS", "STATE", "DEVICE", "RUNNING", "WAITING", "KV PAGES USED");
   for (const v1::WorkerInfo& worker : workers.workers()) {
     absl::StrAppendFormat(&text, "%-8s %-*s %-11s %-6s %8u %8u  %s", worker.role(), width,
                           worker.address(), worker.state(), worker.device(), worker.running(),

@@ -59,9 +59,9 @@ absl::StatusOr<std::string> Tokenize(const CommandLine& line, RouterClient& clie
 template <typename Request, typename Send>
 ExitCode Ask(const CommandLine& line, const absl::StatusOr<Request>& request, Send send) {
   if (!request.ok()) return Complain(request.status(), kExitUsage);
-  const auto timeout = ReadTimeout(line);
-  if (!timeout.ok()) return Complain(timeout.status(), kExitUsage);
-  RouterClient client(line.text("router"), *timeout);
+  const auto router = ReadConnection(line);
+  if (!router.ok()) return Complain(router.status(), kExitUsage);
+  RouterClient client(router->address, router->timeout);
   const absl::StatusOr<std::string> answer = send(line, client, *request);
   if (!answer.ok()) return Complain(answer.status(), ExitCodeFor(answer.status()));
   std::printf("%s\n", answer->c_str());

@@ -44,6 +44,11 @@ TEST(CommandLineTest, ErrorsSayWhatIsWrong) {
   EXPECT_THAT(CommandLine::Parse(Spec(), {"--zzz"}).status().message(), HasSubstr("--help"));
   EXPECT_THAT(CommandLine::Parse(Spec(), {"--max-tokens"}).status().message(),
               HasSubstr("wants a N"));
+  EXPECT_FALSE(CommandLine::Parse(Spec(), {"--json=false"})->on("json"));
+  for (const char* wrong : {"--json=maybe", "--json=1", "--json="}) {
+    EXPECT_THAT(CommandLine::Parse(Spec(), {wrong}).status().message(),
+                HasSubstr("--json: wanted true, false or nothing"));
+  }
   CommandSpec spec = Spec();
   spec.operands = "";
   EXPECT_THAT(CommandLine::Parse(spec, {"stray"}).status().message(), HasSubstr("\"stray\""));

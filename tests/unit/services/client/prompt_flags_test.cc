@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
+#include "tests/fixtures/temporary_directory.h"
 
 namespace baton {
 namespace {
@@ -41,18 +41,28 @@ TEST(PromptFlagsTest, BadValuesAreRefused) {
   EXPECT_FALSE(Apply({"--max-tokens=-1"}, &request).ok());
   EXPECT_FALSE(Apply({"--seed=-1"}, &request).ok());
   EXPECT_FALSE(Apply({"--stop-ids=1,x"}, &request).ok());
+  EXPECT_FALSE(Apply({"--request-id=\xff"}, &request).ok());
 }
 
 TEST(PromptFlagsTest, ATimeoutIsNeverRoundedToNone) {
   const auto timeout = [](const std::string& text) {
     const CommandSpec spec{.name = "test", .flags = ConnectionFlags()};
-    return ReadTimeout(*CommandLine::Parse(spec, {"--timeout=" + text}));
+    return ReadConnection(*CommandLine::Parse(spec, {"--timeout=" + text}));
   };
-  EXPECT_EQ(timeout("1.5")->count(), 1500);
-  EXPECT_EQ(timeout("0")->count(), 0);
-  EXPECT_EQ(timeout("0.0001")->count(), 1);
+  EXPECT_EQ(timeout("1.5")->timeout.count(), 1500);
+  EXPECT_EQ(timeout("0")->timeout.count(), 0);
+  EXPECT_EQ(timeout("0.0001")->timeout.count(), 1);
   EXPECT_FALSE(timeout("-1").ok());
   EXPECT_FALSE(timeout("soon").ok());
+}
+
+TEST(PromptFlagsTest, ARouterIsAHostAndAPort) {
+  const CommandSpec spec{.name = "test", .flags = ConnectionFlags()};
+  EXPECT_EQ(ReadConnection(*CommandLine::Parse(spec, {"--router=h:1"}))->address, "h:1");
+  for (const char* wrong : {"--router=", "--router=localhost"}) {
+    EXPECT_THAT(std::string(ReadConnection(*CommandLine::Parse(spec, {wrong})).status().message()),
+                testing::HasSubstr("--router: wanted host:port"));
+  }
 }
 
 TEST(PromptFlagsTest, SaysWhereATextIsNotUtf8) {
@@ -62,11 +72,13 @@ TEST(PromptFlagsTest, SaysWhereATextIsNotUtf8) {
 }
 
 TEST(PromptFlagsTest, ReadsFilesAndNamesMissingOnes) {
-  const std::string path = testing::TempDir() + "/prompt_flags_test.txt";
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  std::fputs("line\n", file);
-  std::fclose(file);
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("text");
+  WriteFileBytes(path, "line\n");
   EXPECT_EQ(*ReadTextFile(path), "line\n");
+  WriteFileBytes(path, "");
+  EXPECT_EQ(*ReadTextFile(path), "");
+  EXPECT_EQ(ReadTextFile(directory.path()).status().message(), "cannot read " + directory.path());
   EXPECT_THAT(std::string(ReadTextFile("/nowhere").status().message()),
               testing::HasSubstr("/nowhere"));
 }

@@ -56,6 +56,15 @@ TEST_F(RouterClientTest, ALateAnswerIsGivenUpWithTheTimeInWords) {
   EXPECT_EQ(status.message(), "not done within 250ms");
 }
 
+TEST_F(RouterClientTest, ARequestThatIsTooLongIsNotForAnotherTime) {
+  v1::TokenizeRequest request;
+  request.set_text(std::string(65 << 20, 'a'));
+  const absl::Status status = client_.Tokenize(request).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_NE(status.message().find("the request or its answer is too long"), std::string::npos)
+      << status;
+}
+
 TEST(RouterClientTimeoutTest, AServerThatIsNoRouterIsCalledSo) {
   const auto server = *GrpcServer::Start("127.0.0.1:0", {});
   RouterClient client(server->address(), std::chrono::milliseconds(20000));

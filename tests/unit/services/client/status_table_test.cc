@@ -35,7 +35,9 @@ TEST(StatusTableTest, ShowsLoadPagesTransportAndReasons) {
   v1::GetModelResponse model;
   model.set_name("nano");
   const std::string table = WorkerTable(model, Workers());
-  EXPECT_THAT(table, HasSubstr("model nano"));
+  EXPECT_THAT(table, HasSubstr("model nano (), no pair of workers is ready\n"));
+  model.set_context_tokens(4096);
+  EXPECT_THAT(WorkerTable(model, Workers()), HasSubstr("model nano (), context 4096 tokens\n"));
   EXPECT_THAT(table, HasSubstr("7/100 full"));
   EXPECT_THAT(table, HasSubstr("2 quarantined"));
   EXPECT_THAT(table, HasSubstr("kv from 10.0.0.2:1 by posix_shm, self-test 5.0 GB/s"));
