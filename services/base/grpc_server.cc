@@ -4,8 +4,10 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include <cstdint>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace baton {
@@ -22,9 +24,12 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const std::string& listen, const std::vector<grpc::Service*>& services,
     const std::vector<std::string>& health_names) {
   const size_t colon = listen.rfind(':');
-  if (colon == std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("listen address: wanted host:port, found \"", listen, "\""));
+  // gRPC takes a port modulo 65536.
+  uint32_t wanted_port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(listen.substr(colon + 1), &wanted_port) ||
+      wanted_port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "listen address: wanted host:port with a port up to 65535, found \"", listen, "\""));
   }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -40,7 +45,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port <= 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen));
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", listen, ": the port is taken, or the address is not this machine's"));
   }
   std::string address = absl::StrCat(listen.substr(0, colon), ":", port);
   std::unique_ptr<GrpcServer> result(new GrpcServer(std::move(server), std::move(address)));

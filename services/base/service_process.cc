@@ -77,7 +77,10 @@ void ParseServiceFlags(int argc, char** argv, const std::string& role) {
   InitLogging(role, absl::GetFlag(FLAGS_log_level));
 }
 
-absl::Status CheckCommonFlags() {
+absl::Status CheckCommonFlags(const std::string& model) {
+  if (model.empty()) {
+    return absl::InvalidArgumentError("--model: wanted a checkpoint directory, found none");
+  }
   const std::string level = absl::GetFlag(FLAGS_log_level);
   const std::vector<std::string> levels = {"trace", "debug", "info", "warn", "error", "off"};
   if (std::find(levels.begin(), levels.end(), level) == levels.end()) {

@@ -31,8 +31,9 @@ class ShutdownSignal {
 // unknown flag or a stray argument. Starts logging.
 void ParseServiceFlags(int argc, char** argv, const std::string& role);
 
-// What --drain_seconds and --log_level may be; InvalidArgument names the flag.
-absl::Status CheckCommonFlags();
+// What --model, of whom this is the value, --drain_seconds and --log_level may be; InvalidArgument
+// names the flag.
+absl::Status CheckCommonFlags(const std::string& model);
 
 // Prints `listening address=HOST:PORT metrics_port=N` on standard output, for scripts that wait.
 void AnnounceListening(const GrpcServer& server, int metrics_port);

@@ -225,7 +225,7 @@ absl::Status StartEngine(DecodeProcess& process, const KvLayout& layout, uint32_
 }
 
 absl::Status CheckFlags() {
-  BATON_RETURN_IF_ERROR(CheckCommonFlags());
+  BATON_RETURN_IF_ERROR(CheckCommonFlags(absl::GetFlag(FLAGS_model)));
   return CheckFlagRanges(
       {{"window_keys", absl::GetFlag(FLAGS_window_keys), 0, INT32_MAX},
        {"max_rows", absl::GetFlag(FLAGS_max_rows), 1, 1024},

@@ -136,7 +136,7 @@ absl::Status StartEngine(PrefillProcess& process) {
 }
 
 absl::Status CheckFlags() {
-  BATON_RETURN_IF_ERROR(CheckCommonFlags());
+  BATON_RETURN_IF_ERROR(CheckCommonFlags(absl::GetFlag(FLAGS_model)));
   return CheckFlagRanges(
       {{"window_keys", absl::GetFlag(FLAGS_window_keys), 0, INT32_MAX},
        {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 0, INT32_MAX},

@@ -85,7 +85,7 @@ void PublishReadiness(RouterProcess& process) {
 }
 
 absl::Status Serve(RouterProcess& process, ShutdownSignal& signal) {
-  BATON_RETURN_IF_ERROR(CheckCommonFlags());
+  BATON_RETURN_IF_ERROR(CheckCommonFlags(absl::GetFlag(FLAGS_model)));
   BATON_RETURN_IF_ERROR(CheckFlagRanges(
       {{"max_in_flight", absl::GetFlag(FLAGS_max_in_flight), 1, 1 << 20},
        {"worker_timeout_ms", absl::GetFlag(FLAGS_worker_timeout_ms), 1, 86400000}}));

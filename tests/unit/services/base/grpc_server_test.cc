@@ -35,7 +35,10 @@ TEST(GrpcServerTest, PicksAPortAndRefusesATakenOne) {
   EXPECT_NE((*server)->address(), "127.0.0.1:0");
   StatusService other({});
   EXPECT_TRUE(absl::IsUnavailable(GrpcServer::Start((*server)->address(), {&other}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(GrpcServer::Start("nowhere", {&other}).status()));
+  for (const char* wrong :
+       {"nowhere", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:-1", "127.0.0.1:x"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(GrpcServer::Start(wrong, {&other}).status())) << wrong;
+  }
 }
 
 TEST(GrpcServerTest, HealthAnswersForTheProcessAndForEachService) {

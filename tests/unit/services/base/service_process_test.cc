@@ -20,12 +20,13 @@ TEST(ServiceProcessTest, DashesInFlagNamesAreUnderscores) {
 }
 
 TEST(ServiceProcessTest, CommonFlagsHaveLimits) {
-  EXPECT_TRUE(CheckCommonFlags().ok());
+  EXPECT_TRUE(CheckCommonFlags("model").ok());
+  EXPECT_EQ(CheckCommonFlags("").message(), "--model: wanted a checkpoint directory, found none");
   absl::SetFlag(&FLAGS_log_level, "loud");
-  EXPECT_NE(CheckCommonFlags().message().find("found \"loud\""), std::string::npos);
+  EXPECT_NE(CheckCommonFlags("model").message().find("found \"loud\""), std::string::npos);
   absl::SetFlag(&FLAGS_log_level, "info");
   absl::SetFlag(&FLAGS_drain_seconds, -1);
-  EXPECT_EQ(CheckCommonFlags().message(), "--drain_seconds: wanted 0 to 86400, found -1");
+  EXPECT_EQ(CheckCommonFlags("model").message(), "--drain_seconds: wanted 0 to 86400, found -1");
   absl::SetFlag(&FLAGS_drain_seconds, 7);
 }
 
