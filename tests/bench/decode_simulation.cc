@@ -4,11 +4,12 @@
 // can stop. Slots other than the kernel's may be asked for.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "kernels/models/north_geometry.h"
 #include "kernels/task_graph/ring_rules.h"
 #include "kernels/task_graph/step_simulator.h"
@@ -75,9 +76,15 @@ int main(int argc, char** argv) {
                                                 {"--weight-slots", &options.weight_slots},
                                                 {"--kv-slots", &options.kv_slots},
                                                 {"--check-rings", &options.check_rings}};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    for (const auto& [name, value] : flags) {
-      if (std::strcmp(argv[i], name) == 0) *value = std::atoi(argv[i + 1]);
+  for (int i = 1; i < argc; i += 2) {
+    const auto flag = std::find_if(std::begin(flags), std::end(flags), [&](const auto& known) {
+      return std::strcmp(argv[i], known.first) == 0;
+    });
+    if (flag == std::end(flags) || i + 1 == argc || !absl::SimpleAtoi(argv[i + 1], flag->second)) {
+      std::fprintf(stderr,
+                   "usage: decode_simulation [--workers N] [--weight-slots N] [--kv-slots N] "
+                   "[--check-rings 1]\n");
+      return 2;
     }
   }
   const baton::ModelConfig config = baton::NorthMiniCodeGeometry();
