@@ -15,7 +15,7 @@ namespace baton {
 
 struct DecodePoint {
   int batch = 1;
-  int context = 8192;         // Tokens in the cache at the first measured step.
+  int context = 8192;         // Tokens in the cache at the first step, which is a warm-up.
   std::vector<int> contexts;  // Per row instead, if not empty (ragged); then `batch` of them.
   int steps = 64;
   int warm_up_steps = 8;

@@ -97,6 +97,13 @@ absl::StatusOr<std::unique_ptr<CudaDecodeRunner>> DecodeBench::MakeRunner(
 absl::StatusOr<DecodeMeasurement> DecodeBench::Measure(const DecodePoint& point,
                                                        const DecodeTuning& tuning,
                                                        std::string* trace_json) {
+  // The pool is every fifth expert, round and round: see DrawnExpertKey.
+  if (point.forced_experts > 0 && point.forced_experts < config_.expert_count &&
+      config_.expert_count % 5 == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "routing from ", point.forced_experts, " experts: wanted a model whose number ",
+        "of experts 5 does not divide, found ", config_.expert_count));
+  }
   DecodeTuning used = tuning;
   used.forced_experts = std::min(point.forced_experts, config_.expert_count);
   used.trace = trace_json != nullptr;
