@@ -12,7 +12,8 @@ struct RouterMetrics {
       : in_flight(metrics.AddGauge({"requests_in_flight", "Generate calls in flight."})),
         retries(metrics.AddCounter(
             {"request_retries_total", "Requests sent to another decode worker."})),
-        prompt_tokens(metrics.AddCounter({"prompt_tokens_total", "Prompt tokens of well-formed requests, refused later or not."})),
+        prompt_tokens(metrics.AddCounter(
+            {"prompt_tokens_total", "Prompt tokens of requests, refused later or not."})),
         generation_tokens(
             metrics.AddCounter({"generation_tokens_total", "Tokens sent to clients."})),
         time_to_first_token_seconds(metrics.AddHistogram(
