@@ -5,13 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "common/text/detokenizer.h"
 #include "services/base/proto_convert.h"
 #include "services/base/status_to_grpc.h"
 #include "services/router/generate_call.h"
 
 namespace baton {
 namespace {
+
+// Half of what our clients take (peer_channel.cc); gRPC aborts the process over a message of 2 GiB.
+constexpr size_t kMaxDetokenizedBytes = size_t{32} << 20;
 
 const char* StateName(WorkerState state) {
   switch (state) {
@@ -83,6 +88,22 @@ absl::Status InferenceService::TokenizeNow(const v1::TokenizeRequest& request,
   return absl::OkStatus();
 }
 
+// Piece by piece: a few bytes of ids can stand for hundreds of times as much text.
+absl::Status InferenceService::DetokenizeNow(const v1::DetokenizeRequest& request,
+                                             v1::DetokenizeResponse* response) {
+  StreamDetokenizer detokenizer(core_->text().tokenizer(), request.skip_special_tokens());
+  std::string& text = *response->mutable_text();
+  for (const int32_t id : request.ids()) {
+    BATON_ASSIGN_OR_RETURN(const std::string piece, detokenizer.Push(id));
+    text += piece;
+    if (text.size() <= kMaxDetokenizedBytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("ids: wanted a text of at most ", kMaxDetokenizedBytes, " bytes, found more"));
+  }
+  text += detokenizer.Flush();
+  return absl::OkStatus();
+}
+
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context,
                                                      const v1::TokenizeRequest* request,
                                                      v1::TokenizeResponse* response) {
@@ -98,10 +119,7 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerConte
                                                        v1::DetokenizeResponse* response) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   core_->PostTextWork([this, reactor, request, response] {
-    const std::vector<TokenId> ids(request->ids().begin(), request->ids().end());
-    const auto text = core_->text().tokenizer().Decode(ids, request->skip_special_tokens());
-    if (text.ok()) response->set_text(*text);
-    reactor->Finish(ToGrpcStatus(text.status()));
+    reactor->Finish(ToGrpcStatus(DetokenizeNow(*request, response)));
   });
   return reactor;
 }

@@ -27,6 +27,8 @@ class InferenceService final : public v1::Inference::CallbackService {
                                         v1::ListWorkersResponse* response) override;
 
  private:
+  absl::Status DetokenizeNow(const v1::DetokenizeRequest& request,
+                             v1::DetokenizeResponse* response);
   absl::Status TokenizeNow(const v1::TokenizeRequest& request, v1::TokenizeResponse* response);
 
   RouterCore* const core_;

@@ -56,6 +56,15 @@ TEST_F(InferenceServiceTest, Detokenizes) {
   EXPECT_EQ(response.text(), "abc1234def");
 }
 
+// A vocabulary can give a hundred bytes of text for one byte of the request.
+TEST_F(InferenceServiceTest, ATextThatNobodyCanTakeIsRefused) {
+  v1::DetokenizeRequest request;
+  for (int i = 0; i < 1'500'000; ++i) request.add_ids(2840);  // 194 bytes each.
+  v1::DetokenizeResponse response;
+  const grpc::Status status = stub_->Detokenize(&context_, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+}
+
 TEST_F(InferenceServiceTest, DescribesModelAndWorkers) {
   v1::GetModelResponse model;
   ASSERT_TRUE(stub_->GetModel(&context_, {}, &model).ok());
