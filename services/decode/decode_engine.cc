@@ -72,6 +72,10 @@ void DecodeEngine::Enqueue(SequenceId id, DecodeJob job, std::shared_ptr<TokenCh
   sequence->arrived = SteadyNow();
   sequences_.emplace(id, std::move(sequence));
   waiting_.push_back(id);
+  // Submit may have looked a moment before the device was lost.
+  if (device_lost_) {
+    EndSequence(id, FinishReason::kError, absl::UnavailableError("the device is lost"));
+  }
 }
 
 void DecodeEngine::Run() {

@@ -432,6 +432,27 @@ TEST_F(DecodeEngineTest, ALostDeviceRefusesAndSaysNotReady) {
   EXPECT_TRUE(absl::IsUnavailable(engine_->Submit(Job(5), next.stream()).status()));
 }
 
+// Accepted while the step ran with which the device was lost.
+TEST_F(DecodeEngineTest, ARequestThatCameWithTheLossOfTheDeviceEnds) {
+  client_.AnswerByItself();
+  state_.fail_await_at_step = 2;
+  state_.fail_reset = true;
+  HoldSteps();
+  Start();
+  Reader hit(500);
+  Submit(Job(500), hit);
+  AttachAll();
+  steps_.Allow(1);
+  ASSERT_TRUE(steps_.WaitArrived(2));  // The engine waits for the step that fails.
+  Reader next(5);
+  Submit(Job(5), next);
+  steps_.Open();
+  EXPECT_FALSE(hit.WaitEnd().status.ok());
+  EXPECT_TRUE(absl::IsUnavailable(next.WaitEnd().status));
+  EXPECT_TRUE(
+      WaitReport([](const WorkerReport& report) { return !report.ready && report.running == 0; }));
+}
+
 TEST_F(DecodeEngineTest, AShortPromptNeedsNoPrefillWorker) {
   inline_prefill_tokens_ = 3;
   Start();
