@@ -92,14 +92,16 @@ void PrefillCoordinator::OnAttached(const std::string& address,
 }
 
 void PrefillCoordinator::Call(SequenceId id, Attempt& attempt) {
-  const Peer& peer = peers_[attempt.address];
+  Peer& peer = peers_[attempt.address];
   absl::StatusOr<KvLease> lease =
       options_.arena->StartLease({.pages = attempt.pages,
                                   .writer_incarnation = peer.incarnation,
                                   .write_begin = 0,
                                   .write_end = static_cast<uint32_t>(attempt.call.prompt.size())});
   if (!lease.ok()) {
-    // The worker has gone since it attached. Deferred: Start promises no outcome inside the call.
+    // The worker has gone since it attached, and its end may have been noticed before its answer:
+    // the next attempt must attach anew. Deferred: Start promises no outcome inside the call.
+    peer.state = PeerState::kDetached;
     options_.post([this, id, status = lease.status()] {
       const auto it = attempts_.find(id);
       if (it != attempts_.end()) Fail(it, status);

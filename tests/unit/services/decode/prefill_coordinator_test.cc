@@ -169,6 +169,25 @@ TEST_F(PrefillCoordinatorTest, AttachesAgainWhenTheWorkerHasRestarted) {
   EXPECT_EQ(free_pages(), kPages - 1);
 }
 
+// The answer of the attach and the end of the connection come by different ways, in any order.
+TEST_F(PrefillCoordinatorTest, AttachesAgainWhenTheWorkersEndOvertookItsAnswer) {
+  coordinator_->Start(MakeSequence(1), "p1");
+  auto attach = client_.NextAttach();
+  ASSERT_TRUE(attach);
+  coordinator_->OnPeerEvent({.kind = KvPeerEvent::Kind::kAttached, .incarnation = "P"}, Later(0));
+  coordinator_->OnPeerEvent({.kind = KvPeerEvent::Kind::kGone, .incarnation = "P"}, Later(0));
+  attach->done(AttachAnswer{.incarnation = "P"});
+  Run();
+  Run();
+  ASSERT_EQ(outcomes_.size(), 1u);
+  EXPECT_FALSE(outcomes_[0].answer.ok());
+  // The worker has restarted at the same address.
+  coordinator_->Start(MakeSequence(2), "p1");
+  Run();
+  EXPECT_EQ(outcomes_.size(), 1u) << outcomes_.back().answer.status();
+  EXPECT_TRUE(client_.NextAttach()) << "a new process must be attached to";
+}
+
 TEST_F(PrefillCoordinatorTest, APrefillThatTakesTooLongIsGivenUp) {
   coordinator_->Start(MakeSequence(1), "p1");
   AttachPeer("P");
