@@ -90,6 +90,7 @@ void DecodeEngine::Run() {
     RunSelfPrefill();
     Report();
   }
+  for (const auto& closure : mailbox_->Drain()) closure();  // Requests may be among them.
   FailEverything(absl::UnavailableError("the worker is stopping"));
 }
 

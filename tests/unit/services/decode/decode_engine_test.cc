@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "tests/fakes/scripted_backend.h"
 #include "tests/fakes/scripted_prefill_client.h"
@@ -559,6 +561,28 @@ TEST_F(DecodeEngineTest, StoppingFailsWhatIsLeft) {
   ASSERT_TRUE(client_.NextAttach());
   engine_.reset();
   EXPECT_TRUE(absl::IsUnavailable(reader.WaitEnd().status));
+}
+
+TEST_F(DecodeEngineTest, StoppingFailsWhatTheEngineHasNotLookedAtYet) {
+  client_.AnswerByItself();
+  HoldSteps();
+  Start();
+  Reader running(500);
+  Submit(Job(500), running);
+  AttachAll();
+  ASSERT_TRUE(steps_.WaitArrived(1));  // The engine waits for a step.
+  Reader late(500);
+  Submit(Job(500), late);
+  // Steps go on, but not so fast that a request could end before the engine is asked to stop.
+  std::atomic<bool> stopped = false;
+  std::thread opener([&] {
+    for (; !stopped; std::this_thread::sleep_for(std::chrono::milliseconds(100))) steps_.Allow(1);
+  });
+  engine_.reset();
+  stopped = true;
+  opener.join();
+  EXPECT_TRUE(absl::IsUnavailable(running.WaitEnd().status));
+  EXPECT_TRUE(absl::IsUnavailable(late.WaitEnd().status));
 }
 
 }  // namespace
