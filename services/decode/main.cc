@@ -229,7 +229,7 @@ absl::Status CheckFlags() {
   return CheckFlagRanges(
       {{"window_keys", absl::GetFlag(FLAGS_window_keys), 0, INT32_MAX},
        {"max_rows", absl::GetFlag(FLAGS_max_rows), 1, 1024},
-       {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 0, INT32_MAX},
+       {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 1, INT32_MAX},
        {"max_prefills", absl::GetFlag(FLAGS_max_prefills), 1, 1024},
        {"max_context", absl::GetFlag(FLAGS_max_context), 0, INT32_MAX},
        {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 0, INT32_MAX},

@@ -142,7 +142,7 @@ absl::Status CheckFlags() {
        {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 0, INT32_MAX},
        {"pack_tokens", absl::GetFlag(FLAGS_pack_tokens), 0, INT32_MAX},
        {"push_copy_mib", absl::GetFlag(FLAGS_push_copy_mib), 0, 65'536},
-       {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 0, INT32_MAX},
+       {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 1, INT32_MAX},
        {"test_chunk_delay_ms", absl::GetFlag(FLAGS_test_chunk_delay_ms), 0, 3'600'000}});
 }
 
