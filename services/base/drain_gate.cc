@@ -1,12 +1,16 @@
 #include "services/base/drain_gate.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/check.h"
 
 namespace baton {
 
-absl::Status DrainGate::Enter() {
+absl::Status DrainGate::Enter(uint32_t most) {
   std::lock_guard lock(mutex_);
   if (draining_) return absl::UnavailableError("the process is draining and takes no new requests");
+  if (in_flight_count_ >= most) {
+    return absl::ResourceExhaustedError(absl::StrCat(most, " requests are in flight"));
+  }
   ++in_flight_count_;
   return absl::OkStatus();
 }

@@ -12,8 +12,9 @@ namespace baton {
 
 class DrainGate {
  public:
-  // Unavailable once draining; otherwise the caller owes one Leave.
-  absl::Status Enter();
+  // Unavailable once draining, ResourceExhausted while `most` are in flight; otherwise the caller
+  // owes one Leave.
+  absl::Status Enter(uint32_t most = UINT32_MAX);
   void Leave();
 
   void BeginDrain();

@@ -21,11 +21,9 @@ RouterCore::RouterCore(RouterCoreOptions options)
 }
 
 absl::Status RouterCore::Enter() {
-  BATON_RETURN_IF_ERROR(gate_.Enter());
-  if (gate_.in_flight_count() <= options_.max_in_flight) return absl::OkStatus();
-  gate_.Leave();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the router is full: ", options_.max_in_flight, " requests are in flight"));
+  const absl::Status entered = gate_.Enter(options_.max_in_flight);
+  if (!absl::IsResourceExhausted(entered)) return entered;
+  return absl::ResourceExhaustedError(absl::StrCat("the router is full: ", entered.message()));
 }
 
 PlanLimits RouterCore::Limits() const {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
+#include <thread>
 
 #include "tests/fakes/fake_decode_worker.h"
 
@@ -17,6 +19,28 @@ TEST(RouterCoreTest, RefusesBeyondMaxInFlightAndWhileDraining) {
   EXPECT_TRUE(cluster.core->Enter().ok());
   cluster.core->gate().BeginDrain();
   EXPECT_TRUE(absl::IsUnavailable(cluster.core->Enter()));
+}
+
+// Eight places, seven taken: of two that come at once one gets the last.
+TEST(RouterCoreTest, TheLastPlaceGoesToOneOfThoseThatComeAtOnce) {
+  FakeCluster cluster;  // max_in_flight 8
+  for (int i = 0; i < 7; ++i) ASSERT_TRUE(cluster.core->Enter().ok());
+  int nobody = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::atomic<int> arrived{0};
+    std::atomic<int> entered{0};
+    const auto enter = [&] {
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();
+      if (cluster.core->Enter().ok()) ++entered;
+    };
+    std::thread other(enter);
+    enter();
+    other.join();
+    nobody += entered == 0 ? 1 : 0;
+    for (int i = 0; i < entered; ++i) cluster.core->gate().Leave();
+  }
+  EXPECT_EQ(nobody, 0);
 }
 
 TEST(RouterCoreTest, LimitsAreWhatTheWorkersHold) {
