@@ -124,14 +124,15 @@ absl::Status StartEngine(PrefillProcess& process) {
   process.status = std::make_unique<StatusService>(options.identity);
   options.on_report = [&process](const WorkerReport& report) { process.status->Update(report); };
   process.engine = std::make_unique<PrefillEngine>(std::move(options));
-  BATON_ASSIGN_OR_RETURN(process.importer,
-                         KvImporter::Start({.incarnation = process.incarnation,
-                                            .transport = process.transport.get(),
-                                            .on_owner_gone = [&process](std::string_view arena) {
-                                              spdlog::warn("msg=\"arena's owner gone\" arena={}",
-                                                           arena);
-                                              process.engine->ForgetArena(std::string(arena));
-                                            }}));
+  BATON_ASSIGN_OR_RETURN(
+      process.importer,
+      KvImporter::Start({.incarnation = process.incarnation,
+                         .transport = process.transport.get(),
+                         .on_owner_gone = [&process](std::string_view arena) {
+                           spdlog::warn("msg=\"arena's owner gone\" arena={}", arena);
+                           process.engine->ForgetArena(std::string(arena));
+                           process.prefill_metrics.arenas.Set(process.importer->arena_count());
+                         }}));
   return absl::OkStatus();
 }
 
