@@ -105,7 +105,7 @@ void PrefillEngine::Revoke(const std::string& arena, uint64_t lease_id,
   };
   {
     std::lock_guard lock(mutex_);
-    options_.metrics->leases_revoked.Increment();
+    if (!ledger_.revoked(arena, lease_id)) options_.metrics->leases_revoked.Increment();
     if (!ledger_.Revoke(arena, lease_id)) {
       // Live: it runs, or it waits and is answered without a write.
       Entry* live = nullptr;

@@ -180,6 +180,21 @@ TEST_F(PrefillEngineTest, ALeaseRevokedBeforeItsCallIsRefused) {
   EXPECT_TRUE(absl::IsAborted(Submit(std::move(job), &result).status()));
 }
 
+// Decode asks again when an answer takes long: the chunk that runs must end first.
+TEST_F(PrefillEngineTest, ALeaseThatIsRevokedTwiceCountsOnce) {
+  std::future<Result> result;
+  PrefillJob job = Job(150);
+  const uint64_t lease_id = job.lease.lease_id;
+  ASSERT_TRUE(Submit(std::move(job), &result).ok());
+  ASSERT_TRUE(gate_.WaitArrived(1));
+  const std::future<void> first = Revoke(lease_id);
+  const std::future<void> second = Revoke(lease_id);
+  gate_.Open();
+  first.wait();
+  second.wait();
+  EXPECT_EQ(metrics_.leases_revoked.Value(), 1);
+}
+
 TEST_F(PrefillEngineTest, AQueuedLeaseIsConfirmedWithoutAWrite) {
   std::future<Result> running;
   ASSERT_TRUE(Submit(Job(10), &running).ok());
