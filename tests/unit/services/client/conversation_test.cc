@@ -24,6 +24,8 @@ TEST(ConversationTest, VisibleTextHasNoThinkingAndNoSpecialTokens) {
   EXPECT_EQ(Conversation::VisibleText("hm<|END_THINKING|>a<|X|>b"), "ab");
   EXPECT_EQ(Conversation::VisibleText("1 <| 2"), "1 <| 2");
   EXPECT_EQ(Conversation::VisibleText(""), "");
+  EXPECT_EQ(Conversation::VisibleText("let y = f <| x |> g"), "let y = f <| x |> g");  // F#.
+  EXPECT_EQ(Conversation::VisibleText("a <||> b"), "a <||> b");
 }
 
 }  // namespace
