@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kLongestPause(500);
 constexpr std::chrono::milliseconds kTick(200);
 
 std::string WhyEnded(const grpc::Status& status, bool given_up) {
-  if (given_up) return "the worker has said nothing for too long";
+  if (given_up) return "silent for too long";
   return status.error_message().empty() ? "the worker ended the stream" : status.error_message();
 }
 
@@ -49,11 +49,12 @@ class WorkerWatch::Stream final : public grpc::ClientReadReactor<v1::StatusRepor
     StartRead(&report_);
   }
   // What the stream holds of gRPC is given back before the watch hears of the end: after that the
-  // watch, its channels and the process may go.
+  // watch, its channels and the process may go. And before that the watch must not reach it.
   void OnDone(const grpc::Status& status) override {
     WorkerWatch* const watch = watch_;
     const std::string address = address_;
     const std::string reason = absl::StrCat("lost: ", WhyEnded(status, given_up_));
+    watch->Disown(address);
     delete this;
     watch->OnStreamEnd(address, reason);
   }
@@ -89,7 +90,7 @@ WorkerWatch::~WorkerWatch() {
   }
   changed_.wait(lock, [this] {
     return std::all_of(workers_.begin(), workers_.end(),
-                       [](const auto& entry) { return entry.second.stream == nullptr; });
+                       [](const auto& entry) { return !entry.second.open; });
   });
 }
 
@@ -99,12 +100,13 @@ void WorkerWatch::Run() {
     const Clock::time_point now = Clock::now();
     Clock::time_point next = now + kTick;
     for (auto& [address, worker] : workers_) {
-      if (worker.stream == nullptr && worker.next_try <= now) {
+      if (!worker.open && worker.next_try <= now) {
+        worker.open = true;
         worker.stream = new Stream(this, address, worker.channel);  // See OnDone.
         worker.stream->Start();
-      } else if (worker.stream == nullptr) {
+      } else if (!worker.open) {
         next = std::min(next, worker.next_try);
-      } else if (directory_->IsSilent(address, now)) {
+      } else if (worker.stream != nullptr && directory_->IsSilent(address, now)) {
         worker.stream->GiveUp();
       }
     }
@@ -124,6 +126,11 @@ void WorkerWatch::OnReport(const std::string& address, const WorkerReport& repor
   on_change_();
 }
 
+void WorkerWatch::Disown(const std::string& address) {
+  std::lock_guard lock(mutex_);
+  workers_[address].stream = nullptr;
+}
+
 void WorkerWatch::OnStreamEnd(const std::string& address, const std::string& reason) {
   directory_->OnLost(address, reason);
   on_change_();
@@ -134,7 +141,7 @@ void WorkerWatch::OnStreamEnd(const std::string& address, const std::string& rea
   }
   worker.pause = std::clamp(worker.pause * 2, kFirstPause, kLongestPause);
   worker.next_try = Clock::now() + worker.pause;
-  worker.stream = nullptr;
+  worker.open = false;
   changed_.notify_all();
 }
 

@@ -33,13 +33,15 @@ class WorkerWatch {
   using Clock = std::chrono::steady_clock;
   struct Worker {
     std::shared_ptr<grpc::Channel> channel;
-    Stream* stream = nullptr;  // Owns itself; null between streams.
+    bool open = false;         // A stream is there, or its end is being dealt with.
+    Stream* stream = nullptr;  // Owns itself; null once it is about to go.
     Clock::time_point next_try;
     std::chrono::milliseconds pause{0};
   };
 
   void Run();
   void OnReport(const std::string& address, const WorkerReport& report);
+  void Disown(const std::string& address);
   void OnStreamEnd(const std::string& address, const std::string& reason);
 
   WorkerDirectory* const directory_;

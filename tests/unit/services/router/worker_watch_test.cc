@@ -4,11 +4,13 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "services/base/grpc_server.h"
 #include "services/base/peer_channel.h"
 #include "services/base/status_service.h"
+#include "tests/fakes/gate.h"
 
 namespace baton {
 namespace {
@@ -62,6 +64,36 @@ TEST_F(WorkerWatchTest, FollowsAWorkerThroughItsLives) {
   server.reset();  // Before the service that it serves goes.
 }
 
+// Its stream has ended and the watch is being told while it goes: what it cancels must still be
+// there.
+TEST(WorkerWatchEndTest, MayGoWhileAStreamEnds) {
+  const std::string address = "127.0.0.1:1";  // Nobody is there: the stream ends at once.
+  WorkerDirectory directory{std::chrono::milliseconds(5000)};
+  directory.AddWorker(address, WorkerRole::kDecode);
+  std::mutex mutex;  // Guards own_thread.
+  std::optional<std::thread::id> own_thread;
+  Gate ends;
+  auto watch = std::make_unique<WorkerWatch>(
+      &directory,
+      std::map<std::string, std::shared_ptr<grpc::Channel>>{{address, MakePeerChannel(address)}},
+      [&] {
+        {
+          std::lock_guard lock(mutex);
+          // The watch's own thread, as a rule, is there before any stream; else nothing is held.
+          if (!own_thread) own_thread = std::this_thread::get_id();
+          if (*own_thread == std::this_thread::get_id()) return;
+        }
+        ends.Pass();  // gRPC's thread, in the middle of telling the watch of the stream's end.
+      });
+  ASSERT_TRUE(ends.WaitArrived(1));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    ends.Open();
+  });
+  watch.reset();
+  opener.join();
+}
+
 TEST_F(WorkerWatchTest, AWorkerThatIsNotThereIsDown) {
   Watch("127.0.0.1:1");
   EXPECT_TRUE(WaitState(WorkerState::kDown));
@@ -95,7 +127,7 @@ TEST_F(ImpatientWatchTest, ASilentWorkerIsLostForItsSilence) {
   };
   std::unique_lock lock(mutex_);
   EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20), [&] {
-    return reason() == "lost: the worker has said nothing for too long";
+    return reason() == "lost: silent for too long";
   })) << reason();
   lock.unlock();
   watch_.reset();
