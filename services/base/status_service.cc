@@ -10,7 +10,7 @@ namespace baton {
 namespace {
 
 constexpr std::chrono::milliseconds kMinInterval(50);
-constexpr std::chrono::milliseconds kHeartbeat(250);
+constexpr std::chrono::milliseconds kHeartbeat(kReportIntervalMs);
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 
 namespace baton {
 
+inline constexpr int kReportIntervalMs = 250;  // A worker reports at least so often.
+
 enum class WorkerRole : uint8_t { kDecode, kPrefill };
 
 struct TransportReport {

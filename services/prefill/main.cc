@@ -142,6 +142,7 @@ absl::Status CheckFlags() {
       {{"window_keys", absl::GetFlag(FLAGS_window_keys), 0, INT32_MAX},
        {"chunk_tokens", absl::GetFlag(FLAGS_chunk_tokens), 0, INT32_MAX},
        {"pack_tokens", absl::GetFlag(FLAGS_pack_tokens), 0, INT32_MAX},
+       {"max_staged_tokens", absl::GetFlag(FLAGS_max_staged_tokens), 0, INT32_MAX},
        {"push_copy_mib", absl::GetFlag(FLAGS_push_copy_mib), 0, 65'536},
        {"max_waiting", absl::GetFlag(FLAGS_max_waiting), 1, INT32_MAX},
        {"test_chunk_delay_ms", absl::GetFlag(FLAGS_test_chunk_delay_ms), 0, 3'600'000}});

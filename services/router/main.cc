@@ -16,6 +16,7 @@
 #include "services/base/flag_ranges.h"
 #include "services/base/peer_channel.h"
 #include "services/base/service_process.h"
+#include "services/base/worker_report.h"
 #include "services/router/inference_service.h"
 #include "services/router/worker_watch.h"
 
@@ -86,9 +87,11 @@ void PublishReadiness(RouterProcess& process) {
 
 absl::Status Serve(RouterProcess& process, ShutdownSignal& signal) {
   BATON_RETURN_IF_ERROR(CheckCommonFlags(absl::GetFlag(FLAGS_model)));
-  BATON_RETURN_IF_ERROR(CheckFlagRanges(
-      {{"max_in_flight", absl::GetFlag(FLAGS_max_in_flight), 1, 1 << 20},
-       {"worker_timeout_ms", absl::GetFlag(FLAGS_worker_timeout_ms), 1, 86400000}}));
+  BATON_RETURN_IF_ERROR(
+      CheckFlagRanges({{"max_in_flight", absl::GetFlag(FLAGS_max_in_flight), 1, 1 << 20},
+                       // A shorter silence is none.
+                       {"worker_timeout_ms", absl::GetFlag(FLAGS_worker_timeout_ms),
+                        2 * kReportIntervalMs, 86400000}}));
   RouterCoreOptions options;
   BATON_ASSIGN_OR_RETURN(options.facts, LoadModelFacts(absl::GetFlag(FLAGS_model)));
   BATON_ASSIGN_OR_RETURN(options.text, ModelText::Load(absl::GetFlag(FLAGS_model)));
